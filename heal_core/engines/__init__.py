@@ -1,0 +1,36 @@
+"""What every engine is: something that proposes patches for a case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from heal_core.failure import Failure
+from heal_core.localize import Case
+from heal_core.patch import Patch, Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One round: what an engine proposed and why it was not the fix (`reason`), with the failures that it left."""
+
+    engine: str
+    patch: Patch | None
+    reason: str
+    failures: tuple[Failure, ...] = ()
+    reply: str = ""
+
+
+class Engine(Protocol):
+    """Proposes patches; neither verifies nor places them."""
+
+    name: str
+
+    def propose(self, case: Case, attempts: Sequence[Attempt]) -> Iterator[Patch | Refusal]:
+        """Proposals, the best first.
+
+        `attempts` grows while the iterator runs: what became of each proposal is appended before the next one is
+        asked for. A Refusal is a proposal that could not be read or applied.
+        """
+        ...

@@ -1,0 +1,47 @@
+"""Python source as text that goes back to the same bytes."""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from dataclasses import dataclass
+
+LINE_END = re.compile(r"(?<=\n)|(?<=\r)(?!\n)")
+
+
+def split_lines(text: str) -> list[str]:
+    """The lines of `text` with their own ends (LF, CRLF or CR; the last may have none).
+
+    Unlike `str.splitlines` it breaks at nothing else, so form feeds and Unicode separators stay inside their line, as
+    Python's own tokenizer counts them.
+    """
+    return [line for line in LINE_END.split(text) if line]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One Python file: `path` relative to the repository, `text` with the line ends of the file, `encoding` by PEP 263."""
+
+    path: str
+    text: str
+    encoding: str
+
+    @classmethod
+    def read(cls, path: str, data: bytes) -> Source | None:
+        """The source in `data`, or None when it is not text in its declared encoding (UTF-8 where none is declared)."""
+        try:
+            encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+            source = cls(path, data.decode(encoding), encoding)
+        except (SyntaxError, UnicodeDecodeError, LookupError):
+            return None
+        return source if source.encode(source.text) == data else None
+
+    def encode(self, text: str) -> bytes:
+        """The bytes of `text` in this file's encoding; raises UnicodeEncodeError when it has no place for a letter."""
+        return text.encode(self.encoding)
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines without their ends; line n is at n - 1."""
+        return [line.rstrip("\r\n") for line in split_lines(self.text)]
