@@ -1,0 +1,255 @@
+"""A pytest plugin that reports every collected test and every outcome, one JSON object a line, on a pipe.
+
+Runs inside the project's interpreter: standard library only, Python 3.8 up, pytest 7 up. The events:
+
+    {"event": "collected", "id"}                      a test that will run
+    {"event": "deselected", "count"}
+    {"event": "running", "id"}
+    {"event": "outcome", "id", "when", "outcome", "failure"}   outcome: passed, failed, skipped or xfailed
+    {"event": "collect-error", "id", "failure"}
+    {"event": "session-error", "failure"}             a conftest or pytest itself
+    {"event": "foreign", "files"}                     modules that came from the original tree
+    {"event": "finish", "status", "failed", "collected"}
+
+`failure` is {"raised", "text", "output"}, `raised` {"type", "message", "frames", "cause", "context", "members"} or null.
+"""
+
+import json
+import linecache
+import os
+import sys
+
+import pytest
+
+# Set by the launcher, or on an xdist worker by its controller.
+only = None
+original = ""
+
+MAX_TEXT = 20000
+MAX_MESSAGE = 8000
+MAX_FRAMES = 80
+MAX_DEPTH = 12
+MAX_MEMBERS = 20
+RUNNER_PARTS = (os.sep + "_pytest" + os.sep, os.sep + "pluggy" + os.sep, "selfheal_probe.py")
+
+_fd = os.environ.pop("SELFHEAL_REPORT_FD", None)
+if _fd is not None:
+    _fd = int(_fd)
+    os.set_inheritable(_fd, False)
+
+
+def emit(**row):
+    """Write one event; an xdist worker has no pipe and reports through its controller."""
+    if _fd is None:
+        return
+    data = (json.dumps(row) + "\n").encode("ascii")
+    while data:
+        data = data[os.write(_fd, data) :]
+
+
+# -- what is collected ---------------------------------------------------------------------------------------------
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(session, config, items):
+    if only is None:
+        return
+    wanted = set(only)
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in wanted])
+    items[:] = [item for item in items if item.nodeid in wanted]
+
+
+def pytest_deselected(items):
+    emit(event="deselected", count=len(items))
+
+
+def pytest_collection_finish(session):
+    for item in session.items:
+        emit(event="collected", id=item.nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node, ids):
+    if not getattr(node.config, "_selfheal_reported", False):
+        node.config._selfheal_reported = True
+        for nodeid in ids:
+            emit(event="collected", id=nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node):
+    node.workerinput["selfheal_only"] = only
+
+
+def pytest_configure(config):
+    global only
+    only = getattr(config, "workerinput", {}).get("selfheal_only", only)
+
+
+# -- what fails before a test runs ---------------------------------------------------------------------------------
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_make_collect_report(collector):
+    outcome = yield
+    if outcome.excinfo is not None:
+        # SystemExit at import passes through pytest's own guard.
+        emit(event="collect-error", id=collector.nodeid, failure=_failure(outcome.excinfo[1], "", ""))
+        return
+    report = outcome.get_result()
+    if report.outcome == "failed":
+        call = getattr(report, "call", None)
+        value = call.excinfo.value if call is not None and call.excinfo is not None else None
+        # On the report, so that it also travels from an xdist worker.
+        report.selfheal = _failure(value, report.longrepr, "")
+
+
+def pytest_collectreport(report):
+    if report.outcome == "failed":
+        failure = getattr(report, "selfheal", None) or _failure(None, report.longrepr, "")
+        emit(event="collect-error", id=report.nodeid, failure=failure)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_load_initial_conftests(early_config, parser, args):
+    outcome = yield
+    if outcome.excinfo is not None:
+        emit(event="session-error", failure=_failure(outcome.excinfo[1], "", ""))
+
+
+def pytest_internalerror(excrepr, excinfo):
+    emit(event="session-error", failure=_failure(excinfo.value, excrepr, ""))
+
+
+# -- the tests -----------------------------------------------------------------------------------------------------
+
+
+def pytest_runtest_logstart(nodeid, location):
+    emit(event="running", id=nodeid)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    report = outcome.get_result()
+    if report.outcome == "failed":
+        value = call.excinfo.value if call.excinfo is not None else None
+        report.selfheal = _failure(value, report.longrepr, _sections(report))
+
+
+def pytest_runtest_logreport(report):
+    outcome = "xfailed" if hasattr(report, "wasxfail") and report.outcome == "skipped" else report.outcome
+    failure = None
+    if report.outcome == "failed":
+        failure = getattr(report, "selfheal", None) or _failure(None, report.longrepr, _sections(report))
+        context = getattr(report, "context", None)
+        if context is not None:
+            failure = dict(failure, subtest=_clip(_subtest(context), MAX_MESSAGE))
+    emit(event="outcome", id=report.nodeid, when=report.when or "call", outcome=outcome, failure=failure)
+
+
+def _subtest(context):
+    """The words that tell one subtest from another: its message and its parameters."""
+    if isinstance(context, dict):
+        context = type("Context", (), context)
+    words = ["[%s]" % context.msg] if context.msg else []
+    words += ["%s=%s" % pair for pair in sorted(dict(context.kwargs).items())]
+    return " ".join(words)
+
+
+def pytest_sessionfinish(session, exitstatus):
+    if original:
+        _report_foreign()
+    emit(event="finish", status=int(exitstatus), failed=session.testsfailed, collected=session.testscollected)
+
+
+def _report_foreign():
+    """Modules of the original tree that were imported in the place of the workspace's."""
+    prefixes = tuple(os.path.join(os.path.abspath(p), "") for p in (sys.prefix, os.getcwd(), os.path.dirname(__file__)))
+    files = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]
+    inside = [f for f in files if f.startswith(os.path.join(original, "")) and not f.startswith(prefixes)]
+    if inside:
+        emit(event="foreign", files=inside[:5])
+
+
+# -- exceptions as data --------------------------------------------------------------------------------------------
+
+
+def _failure(value, longrepr, output):
+    raised = None if value is None else _raised(_root(value), 0, set())
+    return {"raised": raised, "text": _clip(_text(longrepr), MAX_TEXT), "output": _clip(output, MAX_TEXT)}
+
+
+def _root(value):
+    """The project's exception inside the one in which pytest wraps it at collection."""
+    if type(value).__name__ == "ConftestImportFailure":
+        return getattr(value, "cause", None) or value.__cause__ or value
+    if type(value).__name__ == "CollectError" and value.__cause__ is not None:
+        return value.__cause__
+    return value
+
+
+def _raised(value, depth, seen):
+    if value is None or depth > MAX_DEPTH or id(value) in seen:
+        return None
+    seen.add(id(value))
+    cause = _raised(value.__cause__, depth + 1, seen)
+    hidden = value.__cause__ is not None or value.__suppress_context__
+    members = getattr(value, "exceptions", ())
+    members = members if isinstance(members, (tuple, list)) else ()
+    return {
+        "type": _type_name(type(value)),
+        "message": _clip(_message(value), MAX_MESSAGE),
+        "frames": _frames(value),
+        "cause": cause,
+        "context": None if hidden else _raised(value.__context__, depth + 1, seen),
+        "members": [_raised(m, depth + 1, seen) for m in members[:MAX_MEMBERS] if isinstance(m, BaseException)],
+    }
+
+
+def _type_name(cls):
+    module = cls.__module__
+    return cls.__qualname__ if module in ("builtins", "__main__") else module + "." + cls.__qualname__
+
+
+def _message(value):
+    try:
+        message = str(value)
+    except Exception as error:
+        message = "<its message cannot be shown: %s>" % type(error).__name__
+    notes = getattr(value, "__notes__", ())
+    return "\n".join([message] + [str(note) for note in notes]) if isinstance(notes, list) else message
+
+
+def _frames(value):
+    frames = []
+    tb = value.__traceback__
+    while tb is not None:
+        code = tb.tb_frame.f_code
+        if not any(part in code.co_filename for part in RUNNER_PARTS):
+            line = linecache.getline(code.co_filename, tb.tb_lineno, tb.tb_frame.f_globals).strip()
+            frames.append([os.path.abspath(code.co_filename), tb.tb_lineno, code.co_name, line[:500]])
+        tb = tb.tb_next
+    if isinstance(value, SyntaxError) and value.filename:
+        frames.append([os.path.abspath(value.filename), value.lineno or 1, "", (value.text or "").strip()[:500]])
+    if len(frames) > MAX_FRAMES:
+        frames[MAX_FRAMES // 2 : len(frames) - MAX_FRAMES // 2] = []
+    return frames
+
+
+def _text(longrepr):
+    try:
+        return str(longrepr or "")
+    except Exception as error:
+        return "<the report cannot be shown: %s>" % type(error).__name__
+
+
+def _sections(report):
+    return "\n".join("%s\n%s" % (title, content) for title, content in report.sections)
+
+
+def _clip(text, limit):
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return "%s\n[... %d characters left out ...]\n%s" % (text[:half], len(text) - 2 * half, text[-half:])
