@@ -1,0 +1,76 @@
+"""Single edits at suspect lines, for a failure that does not say what is wrong."""
+
+from __future__ import annotations
+
+import re
+import tokenize
+from collections.abc import Iterator
+
+from heal_core.engines import _code as code
+from heal_core.engines._code import Draft, Splice, Token
+from heal_core.localize import Case
+
+HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+INSTEAD: dict[str, tuple[str, ...]] = {
+    "<": ("<=", ">"),
+    "<=": ("<", ">="),
+    ">": (">=", "<"),
+    ">=": (">", "<="),
+    "==": ("!=",),
+    "!=": ("==",),
+    "+": ("-",),
+    "-": ("+",),
+    "*": ("+",),
+    "/": ("//",),
+    "//": ("/",),
+    "+=": ("-=",),
+    "-=": ("+=",),
+    "and": ("or",),
+    "or": ("and",),
+    "min": ("max",),
+    "max": ("min",),
+    "any": ("all",),
+    "all": ("any",),
+    "True": ("False",),
+    "False": ("True",),
+}
+
+
+def mutations(case: Case) -> Iterator[Draft]:
+    """Drafts that change one operator or constant on a suspect line of the staged change, suspects in their order."""
+    staged = staged_lines(case.diff)
+    editable = {source.path: source for source in case.editable}
+    for path, lineno in dict.fromkeys((suspect.path, suspect.lineno) for suspect in case.suspects):
+        if path not in editable or lineno not in staged.get(path, ()):
+            continue
+        source = editable[path]
+        for token in [token for token in code.tokens(source.text) if token.row == lineno]:
+            for text in _instead(token):
+                told = f"Line {lineno} of {path} may have to say `{text}` where it says `{token.text}`."
+                yield Draft(source, code.spliced(source.text, [Splice(token.start, token.end, text)]), told)
+
+
+def staged_lines(diff: str) -> dict[str, set[int]]:
+    """The lines that a unified diff adds, by the path behind its `+++ b/`."""
+    lines: dict[str, set[int]] = {}
+    path, row = "", 0
+    for line in diff.split("\n"):
+        hunk = HUNK.match(line)
+        if hunk:
+            row = int(hunk[1])
+        elif line.startswith("+++ "):
+            path = line[4:].rstrip("\t\r").removeprefix("b/")
+        elif line.startswith("+"):
+            lines.setdefault(path, set()).add(row)
+            row += 1
+        elif line.startswith(" "):
+            row += 1
+    return lines
+
+
+def _instead(token: Token) -> tuple[str, ...]:
+    """What may be meant where `token` stands."""
+    if token.kind == tokenize.NUMBER and token.text.isdecimal() and len(token.text) < 10:
+        return tuple(str(n) for n in (int(token.text) + 1, int(token.text) - 1) if n >= 0)
+    unary = token.text in ("+", "-", "*") and not re.search(r"[\w)\]}'\"]$", token.before)
+    return () if unary or token.before == "." else INSTEAD.get(token.text, ())
