@@ -1,0 +1,461 @@
+"""The client of an OpenAI-compatible server: one completion, with retries, learnt parameters and counted tokens.
+
+Only this module imports `openai`, and only when something is asked. Nothing is read from the environment but the proxy
+settings that every HTTP client honours.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import ipaddress
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from heal_core.config import LlmConfig
+from heal_core.errors import ProviderError
+from heal_core.prompt import Message, tokens_of
+
+if TYPE_CHECKING:
+    import openai
+
+OPENAI_URL = "https://api.openai.com/v1"
+CONNECT_SECONDS = 2.0  # being offline must not cost more
+RETRIES = 3  # a rate limit, an overload and a broken upstream in a row are still one answer
+RETRY_SECONDS = 0.3  # before the first retry where the server names no time, doubled for each further one
+LARGEST_REPLY = 4_000_000  # bytes
+PLAIN_HEADERS = ("host", "accept", "accept-encoding", "connection", "user-agent", "content-length", "content-type")
+SDK_HEADER = "x-stainless-raw-response"  # tells the SDK itself how to hand over the answer
+KEPT_HEADERS = frozenset((*PLAIN_HEADERS, SDK_HEADER))
+USED_UP = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "insufficient_credits")
+THOUGHT = re.compile(r"\A(?:\s*<(think(?:ing)?)>.*?(?:</\1>|\Z))+|\A(?:(?!<think).)*?</think(?:ing)?>", re.DOTALL)
+
+
+class OutOfTokens(ProviderError):
+    """The next request could pass `llm.max_total_tokens`; it was not sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What was spent: HTTP requests sent, and tokens as the server counts them (estimated where it does not say)."""
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+    @property
+    def total_tokens(self) -> int:
+        """Prompt and completion together."""
+        return self.prompt_tokens + self.completion_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.requests + other.requests,
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+        )
+
+    def __sub__(self, other: Usage) -> Usage:
+        return Usage(
+            self.requests - other.requests,
+            self.prompt_tokens - other.prompt_tokens,
+            self.completion_tokens - other.completion_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One completion.
+
+    `text` is the content without the model's thinking; `finish_reason` is the server's word ("stop", "length",
+    "content_filter"), or "refusal" when the model declined in a field of its own, whose words are then the text;
+    `usage` is what this answer cost, its failed tries included; `thought` tells that the server sent reasoning too.
+    """
+
+    text: str
+    finish_reason: str
+    usage: Usage
+    thought: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """An error as the server words it: HTTP status, code and type, message, and the parameter that it names."""
+
+    status: int
+    code: str
+    message: str
+    param: str
+    retry_after: float | None = None
+
+    @property
+    def passing(self) -> bool:
+        """Whether the same request may succeed a little later."""
+        return not self.used_up and (self.status in (408, 409, 429) or self.status >= 500)
+
+    @property
+    def used_up(self) -> bool:
+        """Whether the account has no quota or money left, which waiting does not change."""
+        return self.status == 402 or any(word in self.code for word in USED_UP)
+
+
+class _Passing(Exception):
+    """A try that failed in a way that a retry may mend; `wait` are the seconds that the server asks for."""
+
+    def __init__(self, problem: str, wait: float | None = None) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.wait = wait
+
+
+class Provider:
+    """One model behind one OpenAI-compatible endpoint; `usage` is all that it has cost so far."""
+
+    def __init__(self, config: LlmConfig, base_url: str | None, api_key: str | None) -> None:
+        """`base_url` None is OpenAI's; `api_key` None is fine for a server on this machine.
+
+        Raises ProviderError when the address is none, or the key is missing or cannot be a header.
+        """
+        self.usage = Usage()
+        self._config = config
+        self._url = base_url or OPENAI_URL
+        self._host = _host(self._url)
+        self._key = _usable_key(api_key, self._host, config.api_key_env)
+        self._parameters: dict[str, Any] = {} if config.temperature is None else {"temperature": config.temperature}
+
+    def complete(self, messages: Sequence[Message], seconds: float) -> Answer:
+        """The model's answer to `messages`, got within `seconds` (retries and their waits included).
+
+        Raises OutOfTokens instead of passing `llm.max_total_tokens`, ProviderError when the server cannot be used.
+        """
+        before, end = self.usage, time.monotonic() + seconds
+        for number in range(RETRIES + 1):
+            self._check_tokens(messages)
+            try:
+                body = self._ask(messages, end)
+                return self._answer(body, self.usage - before)
+            except _Passing as failed:
+                wait = RETRY_SECONDS * 2**number if failed.wait is None else failed.wait
+                if number == RETRIES or wait >= end - time.monotonic():
+                    raise self._error(failed.problem, _later(failed.wait)) from None
+                time.sleep(wait)
+        raise AssertionError("the last try returns or raises")
+
+    def _check_tokens(self, messages: Sequence[Message]) -> None:
+        needed, limit = self.usage.total_tokens + _estimate(messages), self._config.max_total_tokens
+        if needed > limit:
+            raise OutOfTokens(
+                f"the next request would bring the tokens to about {needed:,}, over the limit of {limit:,}",
+                "raise llm.max_total_tokens to allow more",
+            )
+
+    def _ask(self, messages: Sequence[Message], end: float) -> Mapping[str, Any]:
+        """The body of a good answer; a refused optional parameter is left out from then on."""
+        while True:
+            try:
+                body = self._send(messages, end)
+                complaint = _complaint_inside(body)
+            except _Refused as refused:
+                complaint = refused.complaint
+            if complaint is None:
+                return body
+            refused_name = self._refused_parameter(complaint)
+            if refused_name is None:
+                raise self._failure(complaint)
+            del self._parameters[refused_name]
+
+    def _refused_parameter(self, complaint: Complaint) -> str | None:
+        if complaint.status not in (400, 422):
+            return None
+        named = (name for name in self._parameters if name == complaint.param or name in complaint.message)
+        return next(named, None)
+
+    def _send(self, messages: Sequence[Message], end: float) -> Mapping[str, Any]:
+        """One HTTP request and the JSON object that came back; its tokens are counted, whatever it was."""
+        self.usage += Usage(requests=1)
+        left = end - time.monotonic()
+        if left <= 0:
+            raise self._error("no time is left to ask the model", "raise heal.max_seconds")
+        with self._wire_errors(messages):
+            text = self._exchange(messages, min(left, self._config.timeout_seconds), end)
+        try:
+            body = json.loads(text)
+        except ValueError:
+            body = None
+        if not isinstance(body, dict):
+            self.usage += Usage(prompt_tokens=_estimate(messages))
+            raise self._error(f"{self._host} did not answer with a JSON object: {text}", _check_url(self._url))
+        self.usage += _usage(body, messages)
+        return body
+
+    def _exchange(self, messages: Sequence[Message], wait: float, end: float) -> str:
+        """The raw text of an answer whose status is good; raises what `openai` raises, and TimeoutError at `end`."""
+        import openai
+
+        plain: Any = [{"role": message.role, "content": message.text} for message in messages]
+        timeout = openai.Timeout(wait, connect=min(wait, CONNECT_SECONDS))
+        with (
+            self._connect() as client,
+            client.chat.completions.with_streaming_response.create(
+                model=self._config.model, messages=plain, timeout=timeout, **self._parameters
+            ) as response,
+        ):
+            return self._received(response.iter_bytes(), end)
+
+    def _received(self, chunks: Iterator[bytes], end: float) -> str:
+        data = b""
+        for chunk in chunks:
+            data += chunk
+            if time.monotonic() > end:
+                raise TimeoutError
+            if len(data) > LARGEST_REPLY:
+                raise self._error(f"the answer of {self._host} is over {LARGEST_REPLY:,} bytes", _check_url(self._url))
+        return data.decode("utf-8", "replace")
+
+    def _connect(self) -> openai.OpenAI:
+        import openai
+
+        key = self._key
+
+        def only_ours(request: Any) -> None:
+            """The SDK adds headers from OPENAI_* variables, meant for another server, and a profile of this machine."""
+            for name in set(request.headers) - KEPT_HEADERS:
+                del request.headers[name]
+            request.headers["Authorization"] = f"Bearer {key}"
+
+        http = openai.DefaultHttpxClient(follow_redirects=False, event_hooks={"request": [only_ours]})
+        return openai.OpenAI(
+            api_key=key,
+            admin_api_key="",
+            organization="",
+            project="",
+            webhook_secret="",
+            base_url=self._url,
+            max_retries=0,
+            http_client=http,
+        )
+
+    @contextmanager
+    def _wire_errors(self, messages: Sequence[Message]) -> Iterator[None]:
+        """Turns what `openai` raises into ProviderError, _Refused or _Passing; imports nothing when all is well."""
+        try:
+            yield
+        except TimeoutError:
+            self.usage += Usage(prompt_tokens=_estimate(messages))
+            raise self._error("no time was left to wait for the model's answer", "raise heal.max_seconds") from None
+        except (ProviderError, KeyboardInterrupt):
+            raise
+        except Exception as error:
+            import openai
+
+            if isinstance(error, openai.APIStatusError):
+                raise _Refused(_complaint(error.response)) from None
+            if isinstance(error, openai.APIConnectionError):
+                raise self._unreachable(error, messages) from None
+            if isinstance(error, openai.OpenAIError):
+                raise self._error(str(error), _check_url(self._url)) from None
+            raise
+
+    def _unreachable(self, error: Exception, messages: Sequence[Message]) -> Exception:
+        """What a failed connection means: none made, none in time, or one that broke off."""
+        cause = error.__cause__ or error
+        kind, words = type(cause).__name__, _root_words(cause)
+        if kind in ("ReadTimeout", "WriteTimeout", "PoolTimeout"):
+            self.usage += Usage(prompt_tokens=_estimate(messages))
+            problem = f"{self._host} did not answer within {self._config.timeout_seconds:g} seconds"
+            return self._error(problem, "raise llm.timeout_seconds, or take a faster model")
+        if kind == "ConnectTimeout":
+            words = f"no connection within {CONNECT_SECONDS:g} seconds"
+        elif kind in ("ReadError", "WriteError", "RemoteProtocolError"):
+            return _Passing(f"{self._host} broke off the connection ({words})")
+        elif "CERTIFICATE" in words:
+            return self._error(
+                f"the certificate of {self._host} is not trusted: {words}", "set SSL_CERT_FILE to its CA"
+            )
+        advice = "start the model's server" if _on_this_machine(self._host) else "check the network"
+        return self._error(f"{self._host} cannot be reached: {words}", f"{advice}, or correct llm.base_url")
+
+    def _failure(self, complaint: Complaint) -> Exception:
+        """What a complaint of the server means: worth a retry, or a sentence and what to do."""
+        said = f": {complaint.message}" if complaint.message else ""
+        if complaint.passing:
+            return _Passing(f"{self._host} answered {complaint.status}{said}", complaint.retry_after)
+        if complaint.used_up:
+            return self._error(
+                f"the quota at {self._host} is used up ({complaint.code or complaint.status}){said}", "add credit"
+            )
+        if "context" in complaint.code or "context length" in complaint.message.lower():
+            return self._error(f"the prompt is too long for {self._config.model}{said}", "lower llm.context_tokens")
+        problem, advice = _WORDS.get(complaint.status, ("{host} refused the request ({status})", "check the llm block"))
+        names = {
+            "host": self._host,
+            "status": complaint.status,
+            "model": self._config.model,
+            "variable": self._config.api_key_env,
+        }
+        return self._error(problem.format(**names) + said, advice.format(**names))
+
+    def _answer(self, body: Mapping[str, Any], usage: Usage) -> Answer:
+        choices = body.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        message = choice.get("message") if isinstance(choice, dict) else None
+        if not isinstance(choice, dict) or not isinstance(message, dict):
+            raise self._error(f"{self._host} answered without a choice", _check_url(self._url))
+        thought = any(message.get(name) for name in ("reasoning_content", "reasoning", "thinking"))
+        text = _content(message.get("content"))
+        refusal = message.get("refusal")
+        if isinstance(refusal, str) and refusal.strip() and not text.strip():
+            return Answer(refusal.strip(), "refusal", usage, thought)
+        plain = THOUGHT.sub("", text, count=1).strip()
+        return Answer(plain, str(choice.get("finish_reason") or "stop"), usage, thought or plain != text.strip())
+
+    def _error(self, problem: str, advice: str) -> ProviderError:
+        """The error in one line of at most 400 letters, without the key, which some servers echo."""
+        line = " ".join(re.sub(r"[^\x20-\x7e\xa0-\uffff]", " ", problem.replace(self._key, "***")).split())
+        return ProviderError(line if len(line) <= 400 else line[:397] + "...", advice)
+
+
+_WORDS = {
+    401: ("{host} does not accept the key in {variable}", "export a valid {variable}"),
+    403: (
+        "{host} does not allow this key to use {model}",
+        "check the rights of the key in {variable}, or set llm.model",
+    ),
+    404: (
+        "{host} knows no model {model}, or its address is another",
+        "set llm.model and llm.base_url (it often ends in /v1)",
+    ),
+    **dict.fromkeys(
+        (301, 302, 303, 307, 308),
+        (
+            "{host} sends the request on to another address, which is not followed ({status})",
+            "set llm.base_url to that address",
+        ),
+    ),
+}
+
+
+class _Refused(Exception):
+    """The server answered with an error status."""
+
+    def __init__(self, complaint: Complaint) -> None:
+        super().__init__(complaint.message)
+        self.complaint = complaint
+
+
+def _host(url: str) -> str:
+    """Host and port of an address, which is all of it that may be shown (it may hold a password)."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port, parts = None, None, urlsplit("")
+    if parts.scheme not in ("http", "https") or not host:
+        raise ProviderError("llm.base_url is not an http address", "write it as http://HOST:PORT/v1")
+    return f"{host}:{port}" if port else host
+
+
+def _on_this_machine(host: str) -> bool:
+    name = host.rpartition(":")[0] if host.count(":") in (1, 8) or host.startswith("::1:") else host
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return name == "localhost" or name.endswith(".localhost")
+
+
+def _usable_key(key: str | None, host: str, variable: str) -> str:
+    key = (key or "").strip()
+    if not key and not _on_this_machine(host):
+        raise ProviderError(
+            f"no key for {host}: {variable} is not set", f"export {variable}=... (or name another in llm.api_key_env)"
+        )
+    if not key.isascii() or not key.isprintable():
+        raise ProviderError(f"the key in {variable} has letters that no key has", f"export {variable} again")
+    return key or "not-needed"
+
+
+def _check_url(url: str) -> str:
+    return "check llm.base_url" + ("" if urlsplit(url).path.strip("/") else ": it often ends in /v1")
+
+
+def _later(wait: float | None) -> str:
+    return "commit again a little later" if wait is None else f"commit again in {wait:.0f} seconds"
+
+
+def _estimate(messages: Sequence[Message]) -> int:
+    return sum(tokens_of(message.text) for message in messages)
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _usage(body: Mapping[str, Any], messages: Sequence[Message]) -> Usage:
+    """The tokens that the body reports, estimated where it does not."""
+    told = body.get("usage")
+    told = told if isinstance(told, dict) else {}
+    prompt, completion = _count(told.get("prompt_tokens")), _count(told.get("completion_tokens"))
+    if completion is None:
+        completion = tokens_of(json.dumps(body["choices"], ensure_ascii=False)) if body.get("choices") else 0
+    return Usage(0, _estimate(messages) if prompt is None else prompt, completion)
+
+
+def _content(content: object) -> str:
+    """Text of a message's content, which some servers send as a list of parts."""
+    if isinstance(content, list):
+        return "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
+    return content if isinstance(content, str) else ""
+
+
+def _complaint(response: Any) -> Complaint:
+    """The complaint in an answer with an error status, whose body may be anything."""
+    try:
+        body = json.loads(response.text)
+    except ValueError:
+        body = None
+    error = body.get("error", body) if isinstance(body, dict) else body
+    plain = "" if "html" in response.headers.get("content-type", "") else response.text
+    return _worded(error if error else plain, response.status_code, _retry_after(response.headers))
+
+
+def _complaint_inside(body: Mapping[str, Any]) -> Complaint | None:
+    """The complaint in an answer with a good status and no choice; some gateways answer so for a broken upstream."""
+    error = body.get("error")
+    if not error or body.get("choices"):
+        return None
+    code = _count(error.get("code")) if isinstance(error, dict) else None
+    return _worded(error, code if code and 400 <= code < 600 else 502, None)
+
+
+def _worded(error: object, status: int, retry_after: float | None) -> Complaint:
+    if not isinstance(error, dict):
+        return Complaint(status, "", str(error or ""), "", retry_after)
+    code = " ".join(str(error[name]) for name in ("code", "type") if error.get(name))
+    message = error.get("message") or error.get("detail") or ""
+    return Complaint(status, code, str(message), str(error.get("param") or ""), retry_after)
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that the server asks to wait, from a number or a date."""
+    value = headers.get("retry-after", "").strip()
+    if not value:
+        return None
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
+    except ValueError:
+        return None
+
+
+def _root_words(error: BaseException) -> str:
+    while error.__cause__ or error.__context__:
+        error = error.__cause__ or error.__context__ or error
+    return str(error) or type(error).__name__
