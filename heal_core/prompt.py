@@ -54,7 +54,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One titled piece of the prompt; `least` letters of it stay when the budget is short."""
+    """One titled piece of the prompt; `least` bytes of it stay when the budget is short."""
 
     title: str
     text: str
@@ -106,20 +106,20 @@ class Cleaner:
 def _parts(case: Case, attempts: Sequence[Attempt], cleaner: Cleaner, room: int) -> dict[str, Part]:
     """All that there is to tell, in the order in which it is told."""
     groups = _grouped(case.failures)
-    parts = {"failures": Part("failing tests", _failures(groups, cleaner), 600)}
+    parts = {"failures": Part("failing tests", _failures(groups, cleaner), room // 4)}
     if outputs := [text for group in groups[:GROUPS] if (text := cleaner.text(group[0].output).strip())]:
         parts["output"] = Part("captured output", "\n".join(_cut(text, OUTPUT) for text in outputs), 0)
     nodeids = [failure.nodeid for failure in case.failures]
     if tests := [_test_source(cleaner.source(source), nodeids, room // 4) for source in case.tests]:
-        parts["tests"] = Part("source of the failing tests (not editable)", "\n\n".join(tests), 400)
+        parts["tests"] = Part("source of the failing tests (not editable)", "\n\n".join(tests), room // 12)
     parts["source"] = Part(
-        "editable files (line numbers are not part of the text)", _sources(case, cleaner, room // 2), 1_200
+        "editable files (line numbers are not part of the text)", _sources(case, cleaner, room // 2), room // 3
     )
     if diff := _without_new_files(cleaner.text(case.diff)).strip():
         parts["diff"] = Part("the staged change", _cut(diff, DIFF), 0)
     if attempts:
         parts["attempts"] = Part(
-            "earlier attempts, none of which was right; do something else", _attempts(attempts, cleaner), 300
+            "earlier attempts, none of which was right; do something else", _attempts(attempts, cleaner), room // 12
         )
     return parts
 
@@ -134,7 +134,7 @@ def _fitted(parts: dict[str, Part], room: int, fence: str) -> list[Part]:
         if name in parts and over() > 0:
             part = parts[name]
             wide = len(part.text.encode("utf-8", "replace")) / max(1, len(part.text))
-            size = max(part.least, len(part.text) - int(over() / wide) - 60)
+            size = max(int(part.least / wide), len(part.text) - int(over() / wide) - 60)
             parts[name] = replace(part, text=_cut(part.text, size))
     return [part for part in parts.values() if part.text]
 
@@ -240,7 +240,7 @@ def _numbered(source: Source, wanted: Iterable[int] | None = None) -> str:
         if number > last + 1:
             rows.append(f"      [lines {last + 1}-{number - 1} not shown]")
         if number <= len(lines):
-            rows.append(f"{number:>5} | {lines[number - 1]}".rstrip())
+            rows.append(f"{number:>5} | {lines[number - 1]}".rstrip(" "))
         last = number
     return "\n".join(rows)
 
