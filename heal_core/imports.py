@@ -110,7 +110,7 @@ class ImportGraph:
         while frontier:
             found = {}
             for path in self._candidates(frontier):
-                if path not in chains and (hit := self.imports(path) & frontier):
+                if path not in chains and (hit := self._implied[path] & frontier or self.imports(path) & frontier):
                     found[path] = (path, *chains[min(hit)])
             chains |= found
             frontier = set(found)
@@ -145,7 +145,7 @@ class ImportGraph:
         package = _package_folder(path, each.level)
         if package is not None:
             for name in _executed(each):
-                yield from self._at(posixpath.join(package, name.replace(".", "/")))
+                yield from self._at(_in(package, name.replace(".", "/")))
 
     def _resolve_absolute(self, path: str, each: Import) -> Iterator[str]:
         names = _executed(each)
@@ -155,7 +155,7 @@ class ImportGraph:
         base = _base(path, self._known)
         for name in names:
             yield from self._named.get(name, ())
-            yield from self._at(posixpath.join(base, name.replace(".", "/")))
+            yield from self._at(_in(base, name.replace(".", "/")))
 
     def _at(self, stem: str) -> Iterator[str]:
         return (path for path in (stem + ".py", stem + "/__init__.py") if path in self._known)
@@ -326,10 +326,14 @@ def _base(path: str, known: Collection[str]) -> str:
     )
 
 
+def _in(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name
+
+
 def _dotted(path: str, root: str) -> str:
     """The name by which `path` is imported when `root` is on `sys.path`, "" when it has none."""
     stem = path[len(root) + 1 if root else 0 : -len(".py")]
-    package = posixpath.dirname(stem) if posixpath.basename(stem) == "__init__" else stem
+    package = "" if stem == "__init__" else stem.removesuffix("/__init__")
     return "" if "." in package else package.replace("/", ".")
 
 
@@ -354,13 +358,13 @@ def _absolute(path: str, each: Import, known: Collection[str]) -> str:
         return ""
     base = _base(path, known)
     inside = base if folder == base or folder.startswith(base + "/") else ""
-    package = _dotted(posixpath.join(folder, "__init__.py"), inside)
+    package = _dotted(_in(folder, "__init__.py"), inside)
     return ".".join(filter(None, (package, each.module)))
 
 
 def _roots(known: Collection[str], tests: Collection[str], settings: Settings) -> frozenset[str]:
     """The folders from which any file may import."""
-    sources = {folder for path in known for folder in folders_above(path) if posixpath.basename(folder) == "src"}
+    sources = {folder for path in known for folder in folders_above(path) if folder.rpartition("/")[2] == "src"}
     told = {folder for each in settings.folders.values() for folder in (each.rootdir, *each.pythonpath)}
     collected = (path for path in known if path in tests or posixpath.basename(path) == "conftest.py")
     return frozenset({"", *sources, *told, *(_base(path, known) for path in collected)})
@@ -382,7 +386,7 @@ def _by_name(known: Collection[str], roots: Collection[str]) -> Mapping[str, lis
 def _implied(path: str, known: Collection[str], is_test: bool) -> frozenset[str]:
     """What runs before `path` without being imported: its packages and, for a test, every conftest.py above it."""
     names = ("__init__.py", "conftest.py") if is_test else ("__init__.py",)
-    above = {posixpath.join(folder, name) for folder in folders_above(path) for name in names}
+    above = {_in(folder, name) for folder in folders_above(path) for name in names}
     return frozenset(above.intersection(known) - {path})
 
 

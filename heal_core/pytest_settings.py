@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Any
 
 from heal_core.errors import EnvironmentFault
@@ -82,11 +83,14 @@ def read_settings(files: Mapping[str, bytes]) -> Settings:
     return Settings(found)
 
 
-def folders_above(path: str) -> Iterator[str]:
+def folders_above(path: str) -> tuple[str, ...]:
     """The folders that hold `path`, the nearest first, "" (the repository's root) last."""
-    while path:
-        path = posixpath.dirname(path)
-        yield path
+    return _with_parents(path.rpartition("/")[0])
+
+
+@lru_cache(maxsize=65536)  # files share their folders, and every step of a selection asks for them
+def _with_parents(folder: str) -> tuple[str, ...]:
+    return (folder, *_with_parents(folder.rpartition("/")[0])) if folder else ("",)
 
 
 def _is_below(path: str, folder: str) -> bool:

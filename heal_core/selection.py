@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from heal_core.imports import ImportGraph
 from heal_core.pytest_settings import Settings
 
-FILE_NAME = re.compile(rb"[\w.\x80-\xff-]*[\w\x80-\xff-]")  # a name as it stands in source, without a final full stop
+NAME_BYTES = bytes(c if chr(c).isalnum() or chr(c) in "_-." or c >= 0x80 else ord(" ") for c in range(256))
 NAMELESS = frozenset({"__init__.py", "__main__.py", "conftest.py", "setup.py"})  # too common to mean one file
 
 
@@ -51,8 +51,9 @@ def select(changed: Sequence[str], removed: Sequence[str], files: Mapping[str, b
     graph = ImportGraph(files, settings, absent=staged)
     sources = [path for path in staged if path.endswith(".py")]
     reasons = [Reason(1, "changed", path, path) for path in sources if _is_target(path, graph, settings)]
-    if sources:
-        reasons += _importing(sources, graph, settings)
+    tests = [path for path in sources if path in graph.tests]
+    for targets in (tests, [path for path in sources if path not in graph.tests]):
+        reasons += _importing(targets, graph, settings)
     for path in _unexplained(sources, reasons):
         reasons += _importing([path], graph, settings)
     lonely = [path for path in _unexplained(sources, reasons) if not settings.is_test_file(path)]
@@ -116,11 +117,13 @@ def _mentioning(paths: Sequence[str], graph: ImportGraph, settings: Settings) ->
 def _holders(names: Iterable[str], graph: ImportGraph) -> Mapping[str, list[str]]:
     """The sources that hold each of the file names `names` as a whole."""
     wanted = {name.encode("utf-8", "surrogateescape"): name for name in names}
-    odd = {name for name in wanted if not FILE_NAME.fullmatch(name)}
+    plain = {name: name for name in wanted if b" " not in name.translate(NAME_BYTES)}
+    plain |= {name + b".": name for name in plain}  # at the end of a sentence
+    odd = wanted.keys() - plain.keys()
     holders: dict[str, list[str]] = {}
     for path, source in graph.sources() if wanted else ():
-        found = wanted.keys() & set(FILE_NAME.findall(source)) | {name for name in odd if name in source}
-        for name in found:
+        found = {plain[word] for word in plain.keys() & set(source.translate(NAME_BYTES).split())}
+        for name in found.union(name for name in odd if name in source):
             holders.setdefault(wanted[name], []).append(path)
     return holders
 
