@@ -483,5 +483,5 @@ def test_a_random_edit_written_as_a_block_is_exactly_that_edit(edit: tuple[str, 
     assert [line.rstrip("\r\n") for line in result] == wanted
     kept_tail = whole[end:]
     assert result[len(result) - len(kept_tail) :] == kept_tail
-    kept_head = whole[:start] if new or kept_tail else whole[: start - 1]  # a new last line may lose its end
+    kept_head = whole[:start] if new or kept_tail else whole[: max(start - 1, 0)]  # a new last line may lose its end
     assert result[: len(kept_head)] == kept_head
