@@ -239,6 +239,11 @@ def test_a_whole_function_in_a_fence_replaces_the_one_of_its_name() -> None:
     assert after(reply, source(text=text)) == FIXED.replace("def count", "@lru_cache\ndef count")
 
 
+@pytest.mark.parametrize("head", ["```python shop/cart.py", "```python\n# shop/cart.py", "**shop/cart.py**:\n\n~~~py"])
+def test_the_path_of_a_fenced_function_may_stand_in_the_fence(head: str) -> None:
+    assert after(f"{head}\ndef count(lines):\n    return len(lines)\n{'~~~' if '~' in head else '```'}\n") == FIXED
+
+
 def test_a_method_in_a_fence_takes_the_indentation_of_the_file() -> None:
     text = "class A:\n    x = 1\n\n    def f(self):\n        return 1\r\n"
     reply = "`shop/cart.py`:\n```python\ndef f(self):\n    return 2\n```"

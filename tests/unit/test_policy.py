@@ -213,6 +213,12 @@ def test_a_new_trick_is_refused(before: str, line: str) -> None:
     assert "That is not a fix" in str(verdict(before, after))
 
 
+def test_a_file_that_did_not_compile_must_have_named_the_module_to_import() -> None:
+    fixed = "from subprocess import run\ndef f():\n    run(1)\n"
+    assert verdict("def f(:\n    run(1)  # subprocess\n", fixed) is None
+    assert "import `subprocess.run`" in str(verdict("def f(:\n    run(1)\n", fixed))
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -264,7 +270,7 @@ def test_an_honest_comparison_is_allowed(body: str) -> None:
         ("x = 1\n", "import os\nx = os.path.exists('a')\n"),
         ("x = 1\n", "from urllib.parse import quote\nx = quote('a')\n"),
         ("x = 1\n", "from http import HTTPStatus\nx = HTTPStatus.OK\n"),
-        ("x = 1\n", "from . import signal\nx = signal.send()\n"),
+        ("x = 1\n", "from .signal import send\nx = send()\n"),
         ("x = 1\n", '"""Used with pytest."""\nx = 2\n'),
         ("x = 'pytest'\n", "y = 'pytest'\n"),
         (
