@@ -71,3 +71,106 @@ class Config:
     heal: HealConfig = field(default_factory=HealConfig)
     llm: LlmConfig | None = None
     sandbox: SandboxConfig = field(default_factory=SandboxConfig)
+
+
+def load(user: Mapping[str, Any], repository: Mapping[str, Any], settings: Sequence[str]) -> Config:
+    """The configuration from the keys of the user's file, those of the repository's over them (both from `parse`), and
+    the command line's `KEY=VALUE` settings over both.
+
+    Raises ConfigError for an unknown key (with the nearest right one) or a value that does not fit.
+    """
+    merged: dict[str, Any] = {}
+    _merge(merged, user, "the user's selfheal.yaml")
+    _merge(merged, repository, ".selfheal.yaml")
+    for setting in settings:
+        _merge(merged, _from_setting(setting), f"--set {setting}")
+    return _converted(merged) if merged else Config()
+
+
+def parse(text: str, where: str) -> Mapping[str, Any]:
+    """The keys of one configuration file, checked for unknown ones. Raises ConfigError."""
+    merged: dict[str, Any] = {}
+    _merge(merged, _parsed(text, where), where)
+    return merged
+
+
+def schema() -> Mapping[str, Any]:
+    """A JSON Schema of the file, for editors."""
+    import msgspec
+
+    return msgspec.json.schema(Config)
+
+
+def _parsed(text: str, where: str) -> Any:
+    import yaml
+
+    try:
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{where} is not YAML: {_one_line(error)}", f"correct {where}") from None
+    return {} if data is None else data
+
+
+def _from_setting(setting: str) -> Any:
+    """`heal.max_attempts=2` as the nested mapping that a file would hold; the value is read as YAML."""
+    key, equals, value = setting.partition("=")
+    if not equals:
+        raise ConfigError(f"--set {setting} has no value.", "write --set KEY=VALUE")
+    data: Any = _parsed(value, f"--set {setting}") if value.strip() else None
+    # `--set heal.engines=search` is a list of one.
+    section, _, name = key.partition(".")
+    if name and isinstance(data, str) and _is_list(section, name):
+        data = [part.strip() for part in data.split(",")]
+    for part in reversed(key.split(".")):
+        data = {part: data}
+    return data
+
+
+def _merge(merged: dict[str, Any], data: Any, where: str) -> None:
+    """Lay the sections of `data` over `merged`, key by key."""
+    if not isinstance(data, dict):
+        raise ConfigError(f"{where} must hold sections with keys, not {type(data).__name__}.", f"correct {where}")
+    _check_names(data, Config, "", where)
+    for section, keys in data.items():
+        if keys is not None and not isinstance(keys, dict):
+            raise ConfigError(f"{where}: {section} must hold keys, not {keys!r}.", f"correct {where}")
+        if keys:
+            _check_names(keys, _section_type(section), f"{section}.", where)
+        merged[section] = {**merged.get(section, {}), **(keys or {})}
+
+
+def _check_names(data: Mapping[Any, Any], kind: type[Any], prefix: str, where: str) -> None:
+    """Raise for a key that `kind` does not have."""
+    names = [field.name for field in dataclasses.fields(kind)]
+    for key in data:
+        if key not in names:
+            near = difflib.get_close_matches(str(key), names, 1, 0.5)
+            hint = f"; did you mean {prefix}{near[0]}?" if near else f"; it has {', '.join(names)}."
+            raise ConfigError(f"{where}: {prefix}{key} is not a key of selfheal{hint}", f"correct {where}")
+
+
+def _section_type(section: str) -> type[Any]:
+    kind = get_type_hints(Config)[section]
+    members: Iterator[Any] = (member for member in get_args(kind) if member is not type(None))
+    return next(members, kind)  # type: ignore[no-any-return]
+
+
+def _is_list(section: str, name: str) -> bool:
+    if section not in get_type_hints(Config):
+        return False
+    return getattr(get_type_hints(_section_type(section)).get(name), "__origin__", None) is tuple
+
+
+def _converted(merged: Mapping[str, Any]) -> Config:
+    import msgspec
+
+    try:
+        return msgspec.convert(merged, Config)
+    except msgspec.ValidationError as error:
+        problem, _, place = str(error).partition(" - at `$.")
+        key = place.rstrip("`") or "the configuration"
+        raise ConfigError(f"{key}: {problem[0].lower()}{problem[1:]}.", f"correct {key} in .selfheal.yaml") from None
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

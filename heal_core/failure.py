@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,9 @@ class Failure:
 
     def frames(self) -> tuple[Frame, ...]:
         """The frames in the repository of every exception, the innermost of the root cause first."""
-        return tuple(frame for raised in reversed(self.chain()) for frame in reversed(raised.frames) if frame.in_project)
+        return tuple(
+            frame for raised in reversed(self.chain()) for frame in reversed(raised.frames) if frame.in_project
+        )
 
     def headline(self) -> str:
         """`Type: first line of the message`, or the last line of the text where no exception is known."""
@@ -84,3 +87,33 @@ class Failure:
             return self.when, self.headline()
         root = self.chain()[-1]
         return root.type, ":".join(f"{f.path}:{f.name}" for f in root.frames[-1:])
+
+
+def from_event(nodeid: str, when: str, payload: Mapping[str, Any], to_path: Callable[[str], str]) -> Failure:
+    """The failure in an event of the probe (`heal_core/probe/selfheal_probe.py`); `to_path` makes its absolute paths
+    relative to the repository.
+
+    Raises KeyError, TypeError or ValueError when the event does not have the probe's shape.
+    """
+    raised = payload["raised"]
+    text = str(payload["text"])
+    if subtest := payload.get("subtest"):
+        text = f"subtest {subtest}\n{text}"
+    return Failure(
+        nodeid, when, None if raised is None else _raised(raised, to_path, subtest), text, str(payload["output"])
+    )
+
+
+def _raised(row: Mapping[str, Any], to_path: Callable[[str], str], subtest: Any = None) -> Raised:
+    frames = tuple(
+        Frame(to_path(path), int(lineno), str(name), str(line)) for path, lineno, name, line in row["frames"]
+    )
+    message = f"{row['message']} [subtest {subtest}]" if subtest else str(row["message"])
+    return Raised(
+        type=str(row["type"]),
+        message=message,
+        frames=frames,
+        cause=None if row["cause"] is None else _raised(row["cause"], to_path),
+        context=None if row["context"] is None else _raised(row["context"], to_path),
+        members=tuple(_raised(member, to_path) for member in row["members"] if member is not None),
+    )

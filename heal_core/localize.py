@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from heal_core.failure import Failure
 from heal_core.source import Source
+
+MAX_SUSPECTS = 40
+HUNK = re.compile(r"^@@ -\S+ \+(?P<start>\d+)(?:,(?P<count>\d+))? @@", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +37,30 @@ class Case:
     tests: tuple[Source, ...]
     diff: str
     modules: frozenset[str]
+
+
+def localize(failures: Sequence[Failure], editable: Sequence[Source], diff: str) -> tuple[Suspect, ...]:
+    """The suspects for `failures` among the `editable` files, the most suspicious first.
+
+    A frame of the root cause comes before those of the exceptions that it led to, an inner call before an outer one, and
+    a line that only stands in the staged diff after any frame.
+    """
+    paths = {source.path for source in editable}
+    found: dict[tuple[str, int], str] = {}
+    for failure in failures:
+        for frame in failure.frames():
+            if frame.path in paths:
+                found.setdefault((frame.path, frame.lineno), f"{failure.headline()[:80]} passed through {frame.name}")
+    for path, lineno in changed_lines(diff):
+        if path in paths:
+            found.setdefault((path, lineno), "staged in this commit")
+    return tuple(Suspect(path, lineno, why) for (path, lineno), why in list(found.items())[:MAX_SUSPECTS])
+
+
+def changed_lines(diff: str) -> Iterator[tuple[str, int]]:
+    """Path and first line of every hunk of a unified diff without context lines, on the side after the change."""
+    for part in re.split(r"^diff --git ", diff, flags=re.MULTILINE)[1:]:
+        named = re.search(r"^\+\+\+ b/(?P<path>.*?)\t?$", part, re.MULTILINE)
+        if named:
+            for hunk in HUNK.finditer(part):
+                yield named["path"], max(int(hunk["start"]), 1)

@@ -1,11 +1,11 @@
-"""The user's repository, as it is read: its folders, the index that git gave the hook, what is staged, what HEAD holds."""
+"""The user's repository, as it is read: its folders, the index that git gave the hook, and what is staged in it."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -28,8 +28,11 @@ class IndexStyle(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """One staged path: git's status letter (A, C, M, D, R or T), mode and blob after ("" when deleted), and for a rename
-    or copy the path it came from."""
+    """One staged path.
+
+    `status` is git's letter (A, C, M, D, R or T), `mode` and `blob` are those after the change ("" when deleted),
+    `old_path` is where a renamed or copied file came from.
+    """
 
     path: str
     status: str
@@ -45,7 +48,7 @@ class Staged:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is staged: the commit it is against (None before the first), the tree it makes, and the paths that differ."""
+    """What is staged: the commit that it is against (None before the first), its tree, and the paths that differ."""
 
     head: str | None
     tree: str
@@ -133,6 +136,31 @@ class Snapshot:
     git: Git
     change: Change
 
+    def paths(self) -> frozenset[str]:
+        """Every path of the staged tree."""
+        rows = self.git.run("ls-tree", "-r", "-z", "--name-only", self.change.tree)
+        return frozenset(as_path(row) for row in rows.split(b"\0") if row)
+
+    def diff(self, paths: Sequence[str]) -> str:
+        """The staged change of `paths` against HEAD as a unified diff, "" before the first commit."""
+        if self.change.head is None or not paths:
+            return ""
+        options = (
+            "--no-ext-diff",
+            "--no-textconv",
+            "--no-color",
+            "-M",
+            "-p",
+            "-r",
+            "--src-prefix=a/",
+            "--dst-prefix=b/",
+        )
+        names = [
+            name for file in self.change.files if file.path in paths for name in (file.path, file.old_path) if name
+        ]
+        diff = self.git.run("diff-tree", *options, self.change.head, self.change.tree, "--", *names)
+        return diff.decode("utf-8", "replace")
+
     def read(self, path: str, revision: str = "") -> bytes | None:
         """The content of `path` in the staged tree, or in `revision`; None where there is no such file."""
         try:
@@ -208,7 +236,9 @@ def _write_tree(git: Git) -> str:
 def _read_change(repo: Repository, git: Git) -> Change:
     tree, head = _write_tree(git), repo.head()
     base = head or git.line("hash-object", "-t", "tree", "--stdin")
-    raw = git.run("diff-tree", "-r", "-z", "--raw", "-M", "--no-abbrev", "--no-ext-diff", "--end-of-options", base, tree)
+    raw = git.run(
+        "diff-tree", "-r", "-z", "--raw", "-M", "--no-abbrev", "--no-ext-diff", "--end-of-options", base, tree
+    )
     return Change(head, tree, tuple(_parse_raw(raw)))
 
 

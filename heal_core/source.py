@@ -21,7 +21,7 @@ def split_lines(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One Python file: `path` relative to the repository, `text` with the line ends of the file, `encoding` by PEP 263."""
+    """One Python file: its path relative to the repository, its text with its own line ends, its encoding (PEP 263)."""
 
     path: str
     text: str

@@ -6,18 +6,21 @@ those come before installed packages), `original` (the folder whose modules must
 `seconds` (the time limit of the run).
 """
 
+from __future__ import annotations
+
 import faulthandler
 import importlib.util
 import json
 import os
 import sys
+from typing import IO, List
 
 NO_PYTEST_STATUS = 64
 # The stack is dumped this share of the time limit into the run, so that a test that hangs can be named.
 DUMP_AT = 0.9
 
 
-def main():
+def main() -> int:
     """Run pytest and return its exit status."""
     here = sys.path.pop(0)
     spec = json.loads(sys.stdin.buffer.read().decode("utf-8"))
@@ -30,7 +33,7 @@ def main():
         _report_missing(error)
         return NO_PYTEST_STATUS
     sys.path.append(here)
-    import selfheal_probe
+    import selfheal_probe  # type: ignore[import-not-found]
 
     selfheal_probe.only = spec["only"]
     selfheal_probe.original = spec["original"]
@@ -39,24 +42,24 @@ def main():
     return int(pytest.main(_runner_args() + spec["args"]))
 
 
-def _detach_stdin():
+def _detach_stdin() -> None:
     """What comes after the specification is nothing: a test that reads standard input meets its end at once."""
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
 
 
-def _stderr_copy():
+def _stderr_copy() -> IO[str]:
     """Standard error as it is now, before pytest captures it."""
     return os.fdopen(os.dup(2), "w")
 
 
-def _report_missing(error):
+def _report_missing(error: ImportError) -> None:
     row = {"event": "no-pytest", "message": str(error), "python": sys.executable}
     os.write(int(os.environ["SELFHEAL_REPORT_FD"]), (json.dumps(row) + "\n").encode())
 
 
-def _add_roots(roots, first):
+def _add_roots(roots: List[str], first: bool) -> None:
     known = {os.path.realpath(entry) for entry in sys.path}
     new = [root for root in roots if first or os.path.realpath(root) not in known]
     if first:
@@ -65,7 +68,7 @@ def _add_roots(roots, first):
         sys.path.extend(new)
 
 
-def _runner_args():
+def _runner_args() -> List[str]:
     """Settings that fit a run of a part of the suite: thresholds on coverage would fail any part."""
     scratch = os.path.join(os.environ.get("TMPDIR", "/tmp"), "selfheal-cache")
     args = ["-p", "selfheal_probe", "-o", "cache_dir=" + scratch]

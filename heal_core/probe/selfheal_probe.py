@@ -12,17 +12,22 @@ Runs inside the project's interpreter: standard library only, Python 3.8 up, pyt
     {"event": "finish", "status", "failed", "collected"}
 
 `failure` is {"raised", "text", "output"}, `raised` {"type", "message", "frames", "cause", "context", "members"} or null.
+
+PYTEST_DONT_REWRITE: the launcher imports it first, of which pytest would warn otherwise.
 """
+
+from __future__ import annotations
 
 import json
 import linecache
 import os
 import sys
+from typing import Any, Generator, Optional, Set
 
 import pytest
 
 # Set by the launcher, or on an xdist worker by its controller.
-only = None
+only: Any = None
 original = ""
 
 MAX_TEXT = 20000
@@ -32,15 +37,15 @@ MAX_DEPTH = 12
 MAX_MEMBERS = 20
 RUNNER_PARTS = (os.sep + "_pytest" + os.sep, os.sep + "pluggy" + os.sep, "selfheal_probe.py")
 
-_fd = os.environ.pop("SELFHEAL_REPORT_FD", None)
-if _fd is not None:
-    _fd = int(_fd)
+# -1 on an xdist worker, which has no pipe and reports through its controller.
+_fd = int(os.environ.pop("SELFHEAL_REPORT_FD", "-1"))
+if _fd >= 0:
     os.set_inheritable(_fd, False)
 
 
-def emit(**row):
-    """Write one event; an xdist worker has no pipe and reports through its controller."""
-    if _fd is None:
+def emit(**row: Any) -> None:
+    """Write one event."""
+    if _fd < 0:
         return
     data = (json.dumps(row) + "\n").encode("ascii")
     while data:
@@ -51,7 +56,7 @@ def emit(**row):
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(session, config, items):
+def pytest_collection_modifyitems(config: Any, items: Any) -> None:
     if only is None:
         return
     wanted = set(only)
@@ -59,17 +64,17 @@ def pytest_collection_modifyitems(session, config, items):
     items[:] = [item for item in items if item.nodeid in wanted]
 
 
-def pytest_deselected(items):
+def pytest_deselected(items: Any) -> None:
     emit(event="deselected", count=len(items))
 
 
-def pytest_collection_finish(session):
+def pytest_collection_finish(session: Any) -> None:
     for item in session.items:
         emit(event="collected", id=item.nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_node_collection_finished(node, ids):
+def pytest_xdist_node_collection_finished(node: Any, ids: Any) -> None:
     if not getattr(node.config, "_selfheal_reported", False):
         node.config._selfheal_reported = True
         for nodeid in ids:
@@ -77,11 +82,11 @@ def pytest_xdist_node_collection_finished(node, ids):
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node):
+def pytest_configure_node(node: Any) -> None:
     node.workerinput["selfheal_only"] = only
 
 
-def pytest_configure(config):
+def pytest_configure(config: Any) -> None:
     global only
     only = getattr(config, "workerinput", {}).get("selfheal_only", only)
 
@@ -90,7 +95,7 @@ def pytest_configure(config):
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
-def pytest_make_collect_report(collector):
+def pytest_make_collect_report(collector: Any) -> Generator[None, Any, None]:
     outcome = yield
     if outcome.excinfo is not None:
         # SystemExit at import passes through pytest's own guard.
@@ -104,32 +109,32 @@ def pytest_make_collect_report(collector):
         report.selfheal = _failure(value, report.longrepr, "")
 
 
-def pytest_collectreport(report):
+def pytest_collectreport(report: Any) -> None:
     if report.outcome == "failed":
         failure = getattr(report, "selfheal", None) or _failure(None, report.longrepr, "")
         emit(event="collect-error", id=report.nodeid, failure=failure)
 
 
 @pytest.hookimpl(hookwrapper=True)
-def pytest_load_initial_conftests(early_config, parser, args):
+def pytest_load_initial_conftests(early_config: Any) -> Generator[None, Any, None]:
     outcome = yield
     if outcome.excinfo is not None:
         emit(event="session-error", failure=_failure(outcome.excinfo[1], "", ""))
 
 
-def pytest_internalerror(excrepr, excinfo):
+def pytest_internalerror(excrepr: Any, excinfo: Any) -> None:
     emit(event="session-error", failure=_failure(excinfo.value, excrepr, ""))
 
 
 # -- the tests -----------------------------------------------------------------------------------------------------
 
 
-def pytest_runtest_logstart(nodeid, location):
+def pytest_runtest_logstart(nodeid: str) -> None:
     emit(event="running", id=nodeid)
 
 
 @pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item, call):
+def pytest_runtest_makereport(call: Any) -> Generator[None, Any, None]:
     outcome = yield
     report = outcome.get_result()
     if report.outcome == "failed":
@@ -137,7 +142,7 @@ def pytest_runtest_makereport(item, call):
         report.selfheal = _failure(value, report.longrepr, _sections(report))
 
 
-def pytest_runtest_logreport(report):
+def pytest_runtest_logreport(report: Any) -> None:
     outcome = "xfailed" if hasattr(report, "wasxfail") and report.outcome == "skipped" else report.outcome
     failure = None
     if report.outcome == "failed":
@@ -148,22 +153,23 @@ def pytest_runtest_logreport(report):
     emit(event="outcome", id=report.nodeid, when=report.when or "call", outcome=outcome, failure=failure)
 
 
-def _subtest(context):
+def _subtest(context: Any) -> str:
     """The words that tell one subtest from another: its message and its parameters."""
-    if isinstance(context, dict):
-        context = type("Context", (), context)
-    words = ["[%s]" % context.msg] if context.msg else []
-    words += ["%s=%s" % pair for pair in sorted(dict(context.kwargs).items())]
+    fields = context if isinstance(context, dict) else {"msg": context.msg, "kwargs": context.kwargs}
+    words = ["[%s]" % fields["msg"]] if fields["msg"] else []
+    words += ["%s=%s" % pair for pair in sorted(dict(fields["kwargs"]).items())]
     return " ".join(words)
 
 
-def pytest_sessionfinish(session, exitstatus):
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: Any) -> None:
     if original:
         _report_foreign()
-    emit(event="finish", status=int(exitstatus), failed=session.testsfailed, collected=session.testscollected)
+    # Other plugins may have changed the status in this very hook.
+    emit(event="finish", status=int(session.exitstatus), failed=session.testsfailed, collected=session.testscollected)
 
 
-def _report_foreign():
+def _report_foreign() -> None:
     """Modules of the original tree that were imported in the place of the workspace's."""
     prefixes = tuple(os.path.join(os.path.abspath(p), "") for p in (sys.prefix, os.getcwd(), os.path.dirname(__file__)))
     files = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]
@@ -175,12 +181,12 @@ def _report_foreign():
 # -- exceptions as data --------------------------------------------------------------------------------------------
 
 
-def _failure(value, longrepr, output):
+def _failure(value: Optional[BaseException], longrepr: Any, output: str) -> Any:
     raised = None if value is None else _raised(_root(value), 0, set())
     return {"raised": raised, "text": _clip(_text(longrepr), MAX_TEXT), "output": _clip(output, MAX_TEXT)}
 
 
-def _root(value):
+def _root(value: Any) -> BaseException:
     """The project's exception inside the one in which pytest wraps it at collection."""
     if type(value).__name__ == "ConftestImportFailure":
         return getattr(value, "cause", None) or value.__cause__ or value
@@ -189,7 +195,7 @@ def _root(value):
     return value
 
 
-def _raised(value, depth, seen):
+def _raised(value: Optional[BaseException], depth: int, seen: Set[int]) -> Any:
     if value is None or depth > MAX_DEPTH or id(value) in seen:
         return None
     seen.add(id(value))
@@ -207,12 +213,12 @@ def _raised(value, depth, seen):
     }
 
 
-def _type_name(cls):
+def _type_name(cls: type) -> str:
     module = cls.__module__
     return cls.__qualname__ if module in ("builtins", "__main__") else module + "." + cls.__qualname__
 
 
-def _message(value):
+def _message(value: BaseException) -> str:
     try:
         message = str(value)
     except Exception as error:
@@ -221,7 +227,7 @@ def _message(value):
     return "\n".join([message] + [str(note) for note in notes]) if isinstance(notes, list) else message
 
 
-def _frames(value):
+def _frames(value: BaseException) -> Any:
     frames = []
     tb = value.__traceback__
     while tb is not None:
@@ -237,18 +243,18 @@ def _frames(value):
     return frames
 
 
-def _text(longrepr):
+def _text(longrepr: Any) -> str:
     try:
         return str(longrepr or "")
     except Exception as error:
         return "<the report cannot be shown: %s>" % type(error).__name__
 
 
-def _sections(report):
+def _sections(report: Any) -> str:
     return "\n".join("%s\n%s" % (title, content) for title, content in report.sections)
 
 
-def _clip(text, limit):
+def _clip(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     half = limit // 2

@@ -42,9 +42,12 @@ REPORT_FD = "SELFHEAL_REPORT_FD"
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """How a job ended: its exit status (128 + n after signal n, as a shell tells it), whether the time limit ended it,
-    what it printed (bounded, head and tail), what it wrote on the report pipe (bounded: `overflowed` if there was more),
-    the wall-clock seconds, and the folder under which it saw the workspace."""
+    """How a job ended.
+
+    `exit_status` is 128 + n after signal n, as a shell tells it; `timed_out` when the time limit ended it. `output` is
+    what it printed, head and tail; `report` what it wrote on the report pipe, `overflowed` if that was too much.
+    `seconds` is wall-clock time, `root` the folder under which it saw the workspace.
+    """
 
     exit_status: int
     timed_out: bool

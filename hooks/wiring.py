@@ -1,0 +1,120 @@
+"""Which concrete classes exist, and which of them a run gets: the sandbox, the interpreter, the engines."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from heal_core.config import Config, LlmConfig, SandboxConfig
+from heal_core.errors import SandboxError
+from heal_core.sandbox import Choice
+from heal_core.sandbox.process import ProcessSandbox
+
+if TYPE_CHECKING:
+    from heal_core.engines import Engine
+    from heal_core.engines.llm import LlmEngine
+    from heal_core.interpreter import Interpreter
+    from heal_core.redact import Redactor
+    from heal_core.repo import Snapshot
+
+LLM_BLOCK = "llm: {model: NAME}"
+SECRET_NAMES = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
+
+
+def choose_sandbox(wanted: SandboxConfig, toplevel: Path) -> Choice:
+    """The sandbox for this run; patched code runs only in one that was seen to isolate, or in the user's own choice.
+
+    Raises SandboxError when a backend was asked for by name and does not work here.
+    """
+    if wanted.backend == "process":
+        return Choice(ProcessSandbox(), heals=True)
+    why_not = _linux_only()
+    if not why_not:
+        from heal_core.sandbox import bubblewrap
+
+        program = bubblewrap.find(toplevel)
+        if program is None:
+            why_not = "bubblewrap is not installed"
+        else:
+            sandbox = bubblewrap.Bubblewrap(program)
+            reason = sandbox.isolated()
+            if not reason:
+                return Choice(sandbox, heals=True)
+            why_not = f"{program} does not isolate here ({reason})"
+    if wanted.backend != "auto":
+        raise SandboxError(f"The sandbox {wanted.backend} cannot be used: {why_not}.", SANDBOX_ADVICE)
+    return Choice(ProcessSandbox(), heals=False, reason=f"Healing is off, because {why_not}.")
+
+
+SANDBOX_ADVICE = "apt-get install bubblewrap, or pip install 'pre-commit-selfheal[bwrap]'"
+
+
+def _linux_only() -> str:
+    return "" if sys.platform == "linux" else f"no sandbox is known for {sys.platform}"
+
+
+def find_interpreter(config: Config, environ: Mapping[str, str], snapshot: Snapshot) -> Interpreter:
+    """The project's interpreter."""
+    from heal_core import interpreter
+
+    def tracked(path: str) -> bool:
+        folder = path.partition("/")[0]
+        return any(name == folder or name.startswith(f"{folder}/") for name in snapshot.paths())
+
+    return interpreter.find(config.tests.python, environ, snapshot.repo.toplevel, Path(sys.prefix), tracked)
+
+
+class Engines:
+    """The engines that the configuration asks for, each made when its turn comes."""
+
+    def __init__(self, config: Config, environ: Mapping[str, str]) -> None:
+        self.config, self.environ = config, environ
+        self.notes: list[str] = []
+        self.llm: LlmEngine | None = None
+
+    @cached_property
+    def redactor(self) -> Redactor:
+        """Masks the user's secrets, in prompts and in what is printed."""
+        from heal_core.redact import Redactor
+
+        return Redactor([value for name, value in self.environ.items() if _is_secret(name, value)])
+
+    def make(self) -> Iterator[tuple[Engine, float]]:
+        """Each engine with the seconds that it may use. Raises ProviderError when the model's server cannot be used."""
+        heal = self.config.heal
+        for name in dict.fromkeys(heal.engines):
+            if name == "search":
+                from heal_core.engines.search import SearchEngine
+
+                yield SearchEngine(), heal.search_seconds
+            elif self.config.llm is not None:
+                self.llm = self._model(self.config.llm, heal.max_seconds)
+                yield self.llm, heal.max_seconds
+            else:
+                self.notes.append(f"no model was asked. To ask one, write into .selfheal.yaml: {LLM_BLOCK}")
+
+    def _model(self, llm: LlmConfig, max_seconds: float) -> LlmEngine:
+        from heal_core.engines.llm import LlmEngine
+        from heal_core.provider import Provider
+
+        address = llm.base_url or self.environ.get("OPENAI_BASE_URL") or None
+        provider = Provider(llm, address, self.environ.get(llm.api_key_env) or None)
+        deadline = time.monotonic() + max_seconds
+        return LlmEngine(
+            provider,
+            llm.instructions,
+            self.config.heal.max_attempts,
+            llm.context_tokens,
+            self.redactor,
+            lambda: deadline - time.monotonic(),
+        )
+
+
+def _is_secret(name: str, value: str) -> bool:
+    """Whether a variable's name speaks of a secret; a path, such as an agent's socket, is none."""
+    return bool(SECRET_NAMES.search(name)) and not value.startswith("/")
