@@ -15,8 +15,8 @@ from heal_core.failure import Raised
 from heal_core.localize import Case
 from heal_core.source import Source, split_lines
 
-# All that CPython's tokenizer and parser are known to raise on text that is no program.
-UNREADABLE = (SyntaxError, ValueError, tokenize.TokenError, RecursionError, MemoryError, OverflowError)
+# All that CPython's tokenizer and parser are known to raise on text that is no program (SystemError: 3.12 and 3.13).
+UNREADABLE = (SyntaxError, ValueError, tokenize.TokenError, RecursionError, MemoryError, OverflowError, SystemError)
 BRACES = re.compile(r"\{[^{}]*\}")
 WORD = re.compile(r"[^\W\d]\w*")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

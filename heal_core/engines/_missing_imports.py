@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from heal_core.engines import _code as code
 from heal_core.engines._code import Draft, Splice
-from heal_core.engines._names import UNDEFINED
+from heal_core.engines._misses import UNDEFINED
 from heal_core.failure import Raised
 from heal_core.localize import Case
 from heal_core.source import Source

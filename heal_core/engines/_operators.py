@@ -37,11 +37,12 @@ INSTEAD: dict[str, tuple[str, ...]] = {
 
 
 def mutations(case: Case) -> Iterator[Draft]:
-    """Drafts that change one operator or constant on a suspect line of the staged change, suspects in their order."""
+    """Drafts that change one operator or constant on a staged line: the suspects in their order, then the others."""
     staged = staged_lines(case.diff)
     editable = {source.path: source for source in case.editable}
-    for path, lineno in dict.fromkeys((suspect.path, suspect.lineno) for suspect in case.suspects):
-        if path not in editable or lineno not in staged.get(path, ()):
+    suspected = [place for suspect in case.suspects if (place := (suspect.path, suspect.lineno)) in staged]
+    for path, lineno in dict.fromkeys((*suspected, *staged)):
+        if path not in editable:
             continue
         source = editable[path]
         for token in [token for token in code.tokens(source.text) if token.row == lineno]:
@@ -50,9 +51,9 @@ def mutations(case: Case) -> Iterator[Draft]:
                 yield Draft(source, code.spliced(source.text, [Splice(token.start, token.end, text)]), told)
 
 
-def staged_lines(diff: str) -> dict[str, set[int]]:
-    """The lines that a unified diff adds, by the path behind its `+++ b/`."""
-    lines: dict[str, set[int]] = {}
+def staged_lines(diff: str) -> dict[tuple[str, int], None]:
+    """Path and number of each line that a unified diff adds, in their order; the path is that behind `+++ b/`."""
+    lines: dict[tuple[str, int], None] = {}
     path, row = "", 0
     for line in diff.split("\n"):
         hunk = HUNK.match(line)
@@ -61,7 +62,7 @@ def staged_lines(diff: str) -> dict[str, set[int]]:
         elif line.startswith("+++ "):
             path = line[4:].rstrip("\t\r").removeprefix("b/")
         elif line.startswith("+"):
-            lines.setdefault(path, set()).add(row)
+            lines[path, row] = None
             row += 1
         elif line.startswith(" "):
             row += 1

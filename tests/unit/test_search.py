@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime  # noqa: F401 - the engine looks at loaded modules only, and a case names this one
 import json
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heal_core.engines import Attempt, Engine
-from heal_core.engines._names import READERS
+from heal_core.engines._misses import READERS
 from heal_core.engines.search import SearchEngine
 from heal_core.failure import Failure, Frame, Raised
 from heal_core.localize import Case, Suspect
@@ -107,6 +108,16 @@ def test_it_is_an_engine() -> None:
 
 
 NAMES = {
+    "of a standard class": (
+        "import datetime\ndef today():\n    return datetime.date.toady()\n",
+        "from shop import today\ndef test(): assert today()\n",
+        "    return datetime.date.today()",
+    ),
+    "imported, as the rest of the file spells it": (
+        "from base64 import b64decoed\ndef read(text):\n    return b64decode(text)\n",
+        "from shop import read\ndef test(): assert read('') == b''\n",
+        "from base64 import b64decode",
+    ),
     "local": (
         "def total(prices):\n    return_total = sum(prices)\n    return retrun_total\n",
         "from shop import total\ndef test(): assert total([1, 2]) == 3\n",
@@ -212,6 +223,27 @@ def test_a_module_of_the_project_is_respelt(tmp_path: Path) -> None:
         TEST: "from shop.cart import RATE\ndef test(): assert RATE == 2\n",
     }
     assert added(healed(tmp_path, files)) == ["from shop.prices import RATE"]
+
+
+def test_a_submodule_is_respelt(tmp_path: Path) -> None:
+    files: dict[str, str | bytes] = {
+        "shop/__init__.py": "",
+        "shop/prices.py": "RATE = 2\n",
+        "shop/cart.py": "from shop import pricse\nRATE = pricse.RATE\n",
+        TEST: "from shop.cart import RATE\ndef test(): assert RATE == 2\n",
+    }
+    assert added(healed(tmp_path, files)) == ["from shop import prices", "RATE = prices.RATE"]
+
+
+def test_the_hint_of_the_running_python_is_taken(tmp_path: Path) -> None:
+    write(tmp_path, {"shop.py": "def f(it):\n    return it.go()\n"})
+    write(tmp_path, {TEST: "from shop import f\nclass It:\n    pass\ndef test(): f(It())\n"})
+    case = case_of(tmp_path)
+    (failure,) = case.failures
+    assert failure.raised is not None
+    text = f"E   AttributeError: {failure.raised.message}. Did you mean: 'proceed'?"
+    hinted = Case((Failure("t", "call", failure.raised, text),), (), case.editable, case.tests, "", frozenset())
+    assert added(proposals(hinted)[0]) == ["    return it.proceed()"]
 
 
 def test_the_diagnosis_is_a_sentence_for_the_user(tmp_path: Path) -> None:
@@ -382,11 +414,19 @@ def test_an_operator_on_a_staged_suspect_line_is_changed(tmp_path: Path) -> None
     assert added(patch) == ["    return age >= 18"]
 
 
+def test_a_staged_line_that_no_frame_names_is_changed_too(tmp_path: Path) -> None:
+    test = "from shop import grown\ndef test(): assert grown(18) and not grown(17)\n"
+    patch = healed(tmp_path, {"shop.py": SHOP, TEST: test}, diff=DIFF)
+    assert added(patch) == ["    return age >= 18"]
+
+
 def test_a_line_that_is_not_staged_is_left_alone(tmp_path: Path) -> None:
     write(tmp_path, {"shop.py": SHOP + "def old(n):\n    return n > 3\n"})
     write(tmp_path, {TEST: "from shop import grown\ndef test(): assert grown(18)\n"})
     suspects = (Suspect("shop.py", 4, "near"), Suspect("test_it.py", 2, "the test"))
-    assert proposals(case_of(tmp_path, suspects=suspects, diff=DIFF)) == []
+    patches = proposals(case_of(tmp_path, suspects=suspects, diff=DIFF))
+    assert patches
+    assert all(b"def old(n):\n    return n > 3\n" in patch.files[0].after for patch in patches)
 
 
 def test_what_was_tried_is_not_proposed_again(tmp_path: Path) -> None:
