@@ -181,8 +181,9 @@ class Provider:
         left = end - time.monotonic()
         if left <= 0:
             raise self._error("no time is left to ask the model", "raise heal.max_seconds")
-        with self._wire_errors(messages):
-            text = self._exchange(messages, min(left, self._config.timeout_seconds), end)
+        wait = min(left, self._config.timeout_seconds)
+        with self._wire_errors(messages, wait):
+            text = self._exchange(messages, wait, end)
         try:
             body = json.loads(text)
         except ValueError:
@@ -241,13 +242,12 @@ class Provider:
         )
 
     @contextmanager
-    def _wire_errors(self, messages: Sequence[Message]) -> Iterator[None]:
+    def _wire_errors(self, messages: Sequence[Message], wait: float) -> Iterator[None]:
         """Turns what `openai` raises into ProviderError, _Refused or _Passing; imports nothing when all is well."""
         try:
             yield
         except TimeoutError:
-            self.usage += Usage(prompt_tokens=_estimate(messages))
-            raise self._error("no time was left to wait for the model's answer", "raise heal.max_seconds") from None
+            raise self._late(messages, wait) from None
         except (ProviderError, KeyboardInterrupt):
             raise
         except Exception as error:
@@ -256,19 +256,25 @@ class Provider:
             if isinstance(error, openai.APIStatusError):
                 raise _Refused(_complaint(error.response)) from None
             if isinstance(error, openai.APIConnectionError):
-                raise self._unreachable(error, messages) from None
+                raise self._unreachable(error, messages, wait) from None
             if isinstance(error, openai.OpenAIError):
                 raise self._error(str(error), _check_url(self._url)) from None
             raise
 
-    def _unreachable(self, error: Exception, messages: Sequence[Message]) -> Exception:
+    def _late(self, messages: Sequence[Message], wait: float) -> ProviderError:
+        """The answer did not come in time; the server counts its tokens all the same."""
+        self.usage += Usage(prompt_tokens=_estimate(messages))
+        longer = "llm.timeout_seconds" if wait >= self._config.timeout_seconds else "heal.max_seconds"
+        return self._error(
+            f"{self._host} did not answer within {wait:.3g} seconds", f"raise {longer}, or take a faster model"
+        )
+
+    def _unreachable(self, error: Exception, messages: Sequence[Message], wait: float) -> Exception:
         """What a failed connection means: none made, none in time, or one that broke off."""
         cause = error.__cause__ or error
         kind, words = type(cause).__name__, _root_words(cause)
         if kind in ("ReadTimeout", "WriteTimeout", "PoolTimeout"):
-            self.usage += Usage(prompt_tokens=_estimate(messages))
-            problem = f"{self._host} did not answer within {self._config.timeout_seconds:g} seconds"
-            return self._error(problem, "raise llm.timeout_seconds, or take a faster model")
+            return self._late(messages, wait)
         if kind == "ConnectTimeout":
             words = f"no connection within {CONNECT_SECONDS:g} seconds"
         elif kind in ("ReadError", "WriteError", "RemoteProtocolError"):

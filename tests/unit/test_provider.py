@@ -163,16 +163,18 @@ def test_a_closed_port_and_an_unknown_host_end_at_once() -> None:
 def test_a_silent_server_is_given_up_after_the_time_limit_and_its_tokens_count() -> None:
     with serving(reply("late", delay=1.5)) as server:
         model = provider(server, timeout_seconds=0.3)
-        with pytest.raises(ProviderError, match=r"within 0\.3 seconds"):
+        with pytest.raises(ProviderError, match=r"within 0\.3 seconds") as late:
             model.complete(ASKED, 60)
+    assert "llm.timeout_seconds" in late.value.advice
     assert len(server.requests) == 1 and model.usage.prompt_tokens > 0
 
 
 def test_a_server_that_keeps_sending_does_not_stretch_the_time() -> None:
     with serving(reply("slow", trickle=0.02)) as server:
         started = time.monotonic()
-        with pytest.raises(ProviderError, match="no time was left"):
+        with pytest.raises(ProviderError, match=r"within 0\.5 seconds") as late:
             provider(server).complete(ASKED, 0.5)
+    assert "heal.max_seconds" in late.value.advice
     assert time.monotonic() - started < 2
 
 
