@@ -204,7 +204,7 @@ def check_selfheal(checks: Checks, url: str, selfheal: str, python: str, folder:
     except ValueError:
         report = {}
         print(done.stdout[-3000:], done.stderr[-3000:], sep="\n")
-    outcome, cost = report.get("outcome"), report.get("cost") or {}
+    outcome, cost = str(report.get("outcome", "")).upper(), report.get("cost") or {}
     checks.check(outcome in ENDED, f"the run ends as one of {', '.join(ENDED)}", outcome or f"exit {done.returncode}")
     checks.check((cost.get("requests") or 0) >= 1, "the report counts at least one request", cost)
     answered = bool(statuses) and set(statuses) == {200}
