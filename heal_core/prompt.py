@@ -115,7 +115,7 @@ def _parts(case: Case, attempts: Sequence[Attempt], cleaner: Cleaner, room: int)
     parts["source"] = Part(
         "editable files (line numbers are not part of the text)", _sources(case, cleaner, room // 2), room // 3
     )
-    if diff := _without_new_files(cleaner.text(case.diff)).strip():
+    if diff := _short_diff(cleaner.text(case.diff)).strip():
         parts["diff"] = Part("the staged change", _cut(diff, DIFF), 0)
     if attempts:
         parts["attempts"] = Part(
@@ -361,14 +361,14 @@ def _defined(node: ast.stmt) -> set[str]:
     return {target.id for target in targets if isinstance(target, ast.Name)}
 
 
-def _without_new_files(diff: str) -> str:
-    """The diff with each new file as one line: its text is shown as source already."""
+def _short_diff(diff: str) -> str:
+    """The diff without blob names, and with each new file as one line: its text is shown as source already."""
     files = re.split(r"(?m)^(?=diff --git )", diff) if "diff --git " in diff else re.split(r"(?m)^(?=--- )", diff)
     shown = []
     for text in files:
         new = re.search(r"(?m)^--- /dev/null\n\+\+\+ (?:b/)?(.*)$", text)
         shown.append(f"new file {new[1]}\n" if new else text)
-    return "".join(shown)
+    return re.sub(r"(?m)^index [0-9a-f.]+(?: \d+)?\n", "", "".join(shown))
 
 
 def _attempts(attempts: Sequence[Attempt], cleaner: Cleaner) -> str:

@@ -6,7 +6,6 @@ settings that every HTTP client honours.
 
 from __future__ import annotations
 
-import email.utils
 import ipaddress
 import json
 import re
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from heal_core.complaint import Complaint, inside, read, whole_number
 from heal_core.config import LlmConfig
 from heal_core.errors import ProviderError
 from heal_core.prompt import Message, tokens_of
@@ -32,7 +32,6 @@ LARGEST_REPLY = 4_000_000  # bytes
 PLAIN_HEADERS = ("host", "accept", "accept-encoding", "connection", "user-agent", "content-length", "content-type")
 SDK_HEADER = "x-stainless-raw-response"  # tells the SDK itself how to hand over the answer
 KEPT_HEADERS = frozenset((*PLAIN_HEADERS, SDK_HEADER))
-USED_UP = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "insufficient_credits")
 THOUGHT = re.compile(r"\A(?:\s*<(think(?:ing)?)>.*?(?:</\1>|\Z))+|\A(?:(?!<think).)*?</think(?:ing)?>", re.DOTALL)
 
 
@@ -81,27 +80,6 @@ class Answer:
     finish_reason: str
     usage: Usage
     thought: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Complaint:
-    """An error as the server words it: HTTP status, code and type, message, and the parameter that it names."""
-
-    status: int
-    code: str
-    message: str
-    param: str
-    retry_after: float | None = None
-
-    @property
-    def passing(self) -> bool:
-        """Whether the same request may succeed a little later."""
-        return not self.used_up and (self.status in (408, 409, 429) or self.status >= 500)
-
-    @property
-    def used_up(self) -> bool:
-        """Whether the account has no quota or money left, which waiting does not change."""
-        return self.status == 402 or any(word in self.code for word in USED_UP)
 
 
 class _Passing(Exception):
@@ -159,7 +137,7 @@ class Provider:
         while True:
             try:
                 body = self._send(messages, end)
-                complaint = _complaint_inside(body)
+                complaint = inside(body)
             except _Refused as refused:
                 complaint = refused.complaint
             if complaint is None:
@@ -254,7 +232,7 @@ class Provider:
             import openai
 
             if isinstance(error, openai.APIStatusError):
-                raise _Refused(_complaint(error.response)) from None
+                raise _Refused(read(error.response)) from None
             if isinstance(error, openai.APIConnectionError):
                 raise self._unreachable(error, messages, wait) from None
             if isinstance(error, openai.OpenAIError):
@@ -397,15 +375,11 @@ def _estimate(messages: Sequence[Message]) -> int:
     return sum(tokens_of(message.text) for message in messages)
 
 
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
-
-
 def _usage(body: Mapping[str, Any], messages: Sequence[Message]) -> Usage:
     """The tokens that the body reports, estimated where it does not."""
     told = body.get("usage")
     told = told if isinstance(told, dict) else {}
-    prompt, completion = _count(told.get("prompt_tokens")), _count(told.get("completion_tokens"))
+    prompt, completion = whole_number(told.get("prompt_tokens")), whole_number(told.get("completion_tokens"))
     if completion is None:
         completion = tokens_of(json.dumps(body["choices"], ensure_ascii=False)) if body.get("choices") else 0
     return Usage(0, _estimate(messages) if prompt is None else prompt, completion)
@@ -416,49 +390,6 @@ def _content(content: object) -> str:
     if isinstance(content, list):
         return "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
     return content if isinstance(content, str) else ""
-
-
-def _complaint(response: Any) -> Complaint:
-    """The complaint in an answer with an error status, whose body may be anything."""
-    try:
-        body = json.loads(response.text)
-    except ValueError:
-        body = None
-    error = body.get("error", body) if isinstance(body, dict) else body
-    plain = "" if "html" in response.headers.get("content-type", "") else response.text
-    return _worded(error if error else plain, response.status_code, _retry_after(response.headers))
-
-
-def _complaint_inside(body: Mapping[str, Any]) -> Complaint | None:
-    """The complaint in an answer with a good status and no choice; some gateways answer so for a broken upstream."""
-    error = body.get("error")
-    if not error or body.get("choices"):
-        return None
-    code = _count(error.get("code")) if isinstance(error, dict) else None
-    return _worded(error, code if code and 400 <= code < 600 else 502, None)
-
-
-def _worded(error: object, status: int, retry_after: float | None) -> Complaint:
-    if not isinstance(error, dict):
-        return Complaint(status, "", str(error or ""), "", retry_after)
-    code = " ".join(str(error[name]) for name in ("code", "type") if error.get(name))
-    message = error.get("message") or error.get("detail") or ""
-    return Complaint(status, code, str(message), str(error.get("param") or ""), retry_after)
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that the server asks to wait, from a number or a date."""
-    value = headers.get("retry-after", "").strip()
-    if not value:
-        return None
-    try:
-        return max(0.0, float(value))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
-    except ValueError:
-        return None
 
 
 def _root_words(error: BaseException) -> str:

@@ -236,9 +236,17 @@ def test_a_new_file_is_not_told_twice() -> None:
         + "--- /dev/null\n+++ b/dates/due.py\n@@ -0,0 +1,2 @@\n"
         + "".join(f"+{line}\n" for line in CODE.splitlines())
     )
-    old = "diff --git a/dates/x.py b/dates/x.py\n--- a/dates/x.py\n+++ b/dates/x.py\n@@ -1 +1 @@\n-x = 1\n+x = 2\n"
+    old = (
+        "diff --git a/dates/x.py b/dates/x.py\nindex 5bbc481..1af442d 100644\n"
+        "--- a/dates/x.py\n+++ b/dates/x.py\n@@ -1 +1 @@\n-x = 1\n+x = 2\n"
+    )
     text = told(case(diff=new + old))
-    assert "new file dates/due.py\n" in text and "+    return day" not in text and "+x = 2" in text
+    assert (
+        "new file dates/due.py\n" in text
+        and "+    return day" not in text
+        and "+x = 2" in text
+        and "1af442d" not in text
+    )
 
 
 def test_secrets_are_masked_in_every_piece_before_anything_is_cut() -> None:
