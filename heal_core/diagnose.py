@@ -73,7 +73,12 @@ def _check_package(raised: Raised, modules: frozenset[str], python: str) -> None
 def _check_variable(raised: Raised, failure: Failure) -> None:
     """A variable of the environment that code needs before any test runs."""
     last = raised.frames[-1] if raised.frames else None
-    if failure.when == "collect" and raised.type == "KeyError" and last and last.path.endswith("/os.py"):
+    if (
+        failure.when == "collect"
+        and raised.type == "KeyError"
+        and last
+        and last.path.endswith(("/os.py", "<frozen os>"))
+    ):
         name = raised.message.strip("'\"")
         raise EnvironmentFault(
             f"{failure.nodeid or 'The test run'} needs the environment variable {name}, which is not set in the sandbox.",

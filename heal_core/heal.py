@@ -32,7 +32,7 @@ MAX_READ_FILES = 300
 
 
 class Outcome(Enum):
-    """How judging and healing a commit ended; the values are the words of `--format json`."""
+    """How judging and healing a commit ended; their names are the words of `--format json`."""
 
     NOTHING_STAGED = "nothing-staged"
     NO_TESTS = "no-tests"
@@ -95,7 +95,9 @@ def heal(bench: Bench) -> Healing:
     with checked_out(bench.snapshot) as workspace:
         files = workspace.files()
         settings = read_settings(files)
-        selection = select(change.changed, change.removed, files, settings)
+        # A link to a changed file is another name by which tests import it.
+        linked = [link for link, target in workspace.links().items() if target in change.changed]
+        selection = select((*change.changed, *linked), change.removed, files, settings)
         if not selection.tests:
             return Healing(Outcome.NO_TESTS, selection)
         choice, interpreter = bench.sandbox(), bench.interpreter()
@@ -131,7 +133,7 @@ def _heal_failures(
     if not choice.heals:
         return replace(so_far, outcome=Outcome.UNHEALED, problem=choice.reason)
     if not case.editable:
-        return replace(so_far, outcome=Outcome.UNHEALED, problem="None of the staged files may be edited to heal this.")
+        return replace(so_far, outcome=Outcome.UNHEALED, problem=_nothing_editable(bench, settings))
     return _try_engines(bench, lab, case, so_far, began + bench.config.heal.max_seconds)
 
 
@@ -181,6 +183,13 @@ def _attempt(
         return Attempt(engine, proposal, refusal)
     verdict = verify(proposal, lab, baseline, failing)
     return Attempt(engine, proposal, verdict.reason, verdict.failures)
+
+
+def _nothing_editable(bench: Bench, settings: Settings) -> str:
+    """Why none of the staged files may be changed, in a sentence."""
+    reasons = (policy.may_edit(path, settings.is_test_file(path)) for path in bench.snapshot.change.changed)
+    first = next((reason for reason in reasons if reason), "they are no text files that are there after the change")
+    return f"No staged file may be edited to heal this: {first}."
 
 
 def _runs(bench: Bench, selection: Selection, interpreter: Interpreter, workspace: Workspace) -> tuple[Run, ...]:

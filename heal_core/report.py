@@ -55,7 +55,7 @@ def as_json(report: Report) -> str:
     outcomes = list(baseline.outcomes.values()) if baseline else []
     return json.dumps(
         {
-            "outcome": healing.outcome.value,
+            "outcome": healing.outcome.name,
             "exit": report.exit_status,
             "tests": {
                 "files": [{"path": test.path, "reasons": test.reasons} for test in healing.selection.tests],
@@ -209,7 +209,7 @@ def _attempts(attempts: Sequence[Attempt], healed: bool) -> Iterator[str]:
         yield f"{_count(len(failed) - len(shown), 'attempt')} before {'it' if healed else 'these'} did not help."
     for number, attempt in enumerate(shown, len(failed) - len(shown) + 1):
         yield ""
-        lines = textwrap.wrap(attempt.reason, COLUMNS - 4)[:MAX_REASON_LINES]
+        lines = textwrap.wrap(attempt.reason.partition("\n")[0], COLUMNS - 4)[:MAX_REASON_LINES]
         yield f"attempt {number}, {attempt.engine} engine:"
         yield from (f"    {line}" for line in lines)
 

@@ -70,7 +70,7 @@ class Result:
 
 def run(plan: Run, sandbox: Sandbox, workspace: Workspace, only: Sequence[str] | None = None) -> Result:
     """Run `plan` in `workspace` under `sandbox`, keeping only the node ids in `only` where it is given."""
-    return judge(plan, sandbox.run(_job(plan, sandbox, workspace, only)))
+    return judge(plan, sandbox.run(_job(plan, sandbox, workspace, only)), workspace)
 
 
 def holds(plan: Run, nodeid: str) -> bool:
@@ -119,9 +119,9 @@ def _job(plan: Run, sandbox: Sandbox, workspace: Workspace, only: Sequence[str] 
     )
 
 
-def judge(plan: Run, done: Finished) -> Result:
+def judge(plan: Run, done: Finished, workspace: Workspace) -> Result:
     """The result of a finished run, TAMPERED where its accounts disagree."""
-    account = _Account(plan, done)
+    account = _Account(plan, done, workspace)
     try:
         account.read()
     except (KeyError, TypeError, ValueError, RecursionError) as error:
@@ -132,8 +132,8 @@ def judge(plan: Run, done: Finished) -> Result:
 class _Account:
     """What the events of one run say, collected row by row."""
 
-    def __init__(self, plan: Run, done: Finished) -> None:
-        self.plan, self.done = plan, done
+    def __init__(self, plan: Run, done: Finished, workspace: Workspace) -> None:
+        self.plan, self.done, self.workspace = plan, done, workspace
         self.prefix = f"{plan.rootdir}/" if plan.rootdir else ""
         self.phases: dict[str, list[str]] = {}
         self.failures: list[Failure] = []
@@ -212,7 +212,9 @@ class _Account:
         path = Path(absolute)
         if any(path.is_relative_to(folder) for folder in self.plan.interpreter.readable):
             return absolute
-        return path.relative_to(self.done.root).as_posix() if path.is_relative_to(self.done.root) else absolute
+        if not path.is_relative_to(self.done.root):
+            return absolute
+        return self.workspace.real(path.relative_to(self.done.root).as_posix())
 
     def verdict(self) -> Result:
         """The rules, the first that fits."""

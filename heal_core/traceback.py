@@ -43,7 +43,7 @@ def faulthandler_frames(text: str, to_path: Callable[[str], str]) -> tuple[Frame
 def fatal(text: str, when: str, exit_status: int, limit_seconds: float, frames: tuple[Frame, ...]) -> Raised:
     """A run that died, as if it had raised: the type is "Timeout" or "Crash", the message says how."""
     if when == "timeout":
-        return Raised("Timeout", f"still running after {limit_seconds:g} s", frames)
+        return Raised("Timeout", f"timed out: still running after {limit_seconds:g} s", frames)
     if found := FATAL.search(text):
         return Raised("Crash", found["what"], frames)
     name = SIGNAL_NAMES.get(exit_status - 128, "")

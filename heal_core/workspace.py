@@ -25,6 +25,17 @@ class Workspace:
     folder: Path
     seen_at: Path
 
+    def real(self, path: str) -> str:
+        """`path` with symbolic links followed, where that stays in the workspace; both relative to it."""
+        root = os.path.realpath(self.folder)
+        target = os.path.relpath(os.path.realpath(os.path.join(root, path)), root)
+        return path if target.startswith("..") else target
+
+    def links(self) -> Mapping[str, str]:
+        """Its symbolic links to files of its own: the path of the link to that of the file."""
+        found = ((link, self.real(link)) for link in _walk(str(self.folder), "", links=True))
+        return {link: target for link, target in found if link != target and (self.folder / target).is_file()}
+
     def files(self) -> Mapping[str, bytes]:
         """Its regular files by path relative to it, read only when asked for."""
         return _Files(self.folder)
@@ -62,7 +73,7 @@ class _Files(Mapping[str, bytes]):
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._names = dict.fromkeys(_regular_files(str(folder), ""))
+        self._names = dict.fromkeys(_walk(str(folder), "", links=False))
         self._read: dict[str, bytes] = {}
 
     def __getitem__(self, path: str) -> bytes:
@@ -82,10 +93,11 @@ class _Files(Mapping[str, bytes]):
         return len(self._names)
 
 
-def _regular_files(folder: str, prefix: str) -> Iterator[str]:
+def _walk(folder: str, prefix: str, *, links: bool) -> Iterator[str]:
+    """The regular files below `folder`, or its symbolic links."""
     with os.scandir(folder) as entries:
-        for entry in sorted(entries, key=lambda e: e.name):
+        for entry in sorted(entries, key=lambda each: each.name):
             if entry.is_dir(follow_symlinks=False):
-                yield from _regular_files(entry.path, f"{prefix}{entry.name}/")
-            elif entry.is_file(follow_symlinks=False):
+                yield from _walk(entry.path, f"{prefix}{entry.name}/", links=links)
+            elif entry.is_symlink() if links else entry.is_file(follow_symlinks=False):
                 yield prefix + entry.name

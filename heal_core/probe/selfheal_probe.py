@@ -234,13 +234,18 @@ def _frames(value: BaseException) -> Any:
         code = tb.tb_frame.f_code
         if not any(part in code.co_filename for part in RUNNER_PARTS):
             line = linecache.getline(code.co_filename, tb.tb_lineno, tb.tb_frame.f_globals).strip()
-            frames.append([os.path.abspath(code.co_filename), tb.tb_lineno, code.co_name, line[:500]])
+            frames.append([_absolute(code.co_filename), tb.tb_lineno, code.co_name, line[:500]])
         tb = tb.tb_next
     if isinstance(value, SyntaxError) and value.filename:
-        frames.append([os.path.abspath(value.filename), value.lineno or 1, "", (value.text or "").strip()[:500]])
+        frames.append([_absolute(value.filename), value.lineno or 1, "", (value.text or "").strip()[:500]])
     if len(frames) > MAX_FRAMES:
         frames[MAX_FRAMES // 2 : len(frames) - MAX_FRAMES // 2] = []
     return frames
+
+
+def _absolute(filename: str) -> str:
+    """The path of a source file; names such as `<frozen os>` or `<string>` stay as they are."""
+    return filename if filename.startswith("<") else os.path.abspath(filename)
 
 
 def _text(longrepr: Any) -> str:
