@@ -26,7 +26,7 @@ LLM_BLOCK = "llm: {model: NAME}"
 SECRET_NAMES = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
 
 
-def choose_sandbox(wanted: SandboxConfig, toplevel: Path) -> Choice:
+def choose_sandbox(wanted: SandboxConfig) -> Choice:
     """The sandbox for this run; patched code runs only in one that was seen to isolate, or in the user's own choice.
 
     Raises SandboxError when a backend was asked for by name and does not work here.
@@ -37,7 +37,7 @@ def choose_sandbox(wanted: SandboxConfig, toplevel: Path) -> Choice:
     if not why_not:
         from heal_core.sandbox import bubblewrap
 
-        program = bubblewrap.find(toplevel)
+        program = bubblewrap.find()
         if program is None:
             why_not = "bubblewrap is not installed"
         else:

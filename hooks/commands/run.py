@@ -33,7 +33,7 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
                 config=config,
                 environ=environ,
                 interpreter=lambda: wiring.find_interpreter(config, environ, snapshot),
-                sandbox=lambda: wiring.choose_sandbox(config.sandbox, repository.toplevel),
+                sandbox=lambda: wiring.choose_sandbox(config.sandbox),
                 engines=engines.make,
             )
         )
