@@ -30,12 +30,14 @@ class Report:
     """A healing, with what became of its patch.
 
     `staged` tells whether the patch was placed, `why_not` why it was not ("" when nothing was to be placed), `saved`
-    where it was saved instead; `requests` and `tokens` are what the model cost, `exit_status` is selfheal's own.
+    where it was saved instead; `in_commit` that a `git commit` is under way; `requests` and `tokens` are what the model
+    cost, `exit_status` is selfheal's own.
     """
 
     healing: Healing
     exit_status: int
     staged: bool = False
+    in_commit: bool = False
     why_not: str = ""
     saved: Saved | None = None
     notes: tuple[str, ...] = ()
@@ -238,8 +240,7 @@ def _next(report: Report) -> str:
         return healing.advice
     match healing.outcome:
         case Outcome.HEALED:
-            paths = " ".join(rewrite.path for rewrite in healing.patch.files) if healing.patch else ""
-            return f"git diff HEAD -- {paths}" if report.staged else ""
+            return "git show" if report.in_commit else "git commit"
         case Outcome.UNHEALED:
             return "mend it, git add, and commit again (git commit --no-verify skips selfheal)"
         case Outcome.BROKEN:

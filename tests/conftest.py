@@ -16,7 +16,18 @@ import pytest
 from projects import Project, run
 
 CHECKOUT = Path(__file__).parent.parent
-LEFT_OUT = ("GIT_", "OPENAI", "PRE_COMMIT", "SELFHEAL", "PYTEST_ADDOPTS", "VIRTUAL_ENV", "CONDA", "UV_", "XDG_", "PYTHONPATH")
+LEFT_OUT = (
+    "GIT_",
+    "OPENAI",
+    "PRE_COMMIT",
+    "SELFHEAL",
+    "PYTEST_ADDOPTS",
+    "VIRTUAL_ENV",
+    "CONDA",
+    "UV_",
+    "XDG_",
+    "PYTHONPATH",
+)
 
 
 @pytest.fixture(autouse=True)

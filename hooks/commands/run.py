@@ -66,7 +66,7 @@ def _placed(healing: Healing, snapshot: Snapshot, environ: Mapping[str, str], dr
         saved = record.save(snapshot.repo.records, healing.patch, error.problem)
         healing = replace(healing, outcome=Outcome.NOT_PLACED, advice=error.advice)
         return Report(healing, Outcome.NOT_PLACED.exit_status, why_not=error.problem, saved=saved)
-    return Report(healing, healing.outcome.exit_status, staged=True)
+    return Report(healing, healing.outcome.exit_status, staged=True, in_commit=snapshot.repo.in_commit)
 
 
 def _complete(report: Report, engines: wiring.Engines, configured: settings.Settings) -> Report:
