@@ -38,6 +38,7 @@ class HealConfig:
     max_seconds: float = 180
     search_seconds: float = 20
     max_changed_lines: int = 40
+    preexisting: Literal["auto", "heal", "allow", "block"] = "auto"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,33 +105,50 @@ def _lines(report: Report) -> Iterator[str]:
 
 def _headline(report: Report) -> str:
     """The outcome in a sentence or two."""
+    return SENTENCES[report.healing.outcome](report)
+
+
+def _failed(healing: Healing) -> str:
+    return _count(len({failure.nodeid for failure in healing.failures}), "test")
+
+
+def _by(healing: Healing) -> str:
+    return f" by the {healing.patch.engine} engine" if healing.patch else ""
+
+
+def _why(healing: Healing) -> str:
+    return f" {healing.problem}" if healing.problem else ""
+
+
+def _flaky(report: Report) -> str:
+    return f"{_failed(report.healing)} failed once and not again: flaky. The commit goes on."
+
+
+def _preexisting(report: Report) -> str:
+    return f"{_failed(report.healing)} failed, at HEAD too; the commit goes on."
+
+
+def _healed(report: Report) -> str:
+    failed = _failed(report.healing)
+    is_or_are = "is" if failed.startswith("1 ") else "are"
+    return f"{failed} failed and {is_or_are} healed{_by(report.healing)}; the fix is staged."
+
+
+def _not_placed(report: Report) -> str:
+    failed, by = _failed(report.healing), _by(report.healing)
+    return f"{failed} failed; a fix was proved{by} but not placed, nothing was changed: {report.why_not}"
+
+
+def _unhealed(report: Report) -> str:
+    return f"{_failed(report.healing)} failed and no fix was found; nothing was changed.{_why(report.healing)}"
+
+
+def _broken(report: Report) -> str:
+    return f"the tests could not be judged.{_why(report.healing)}"
+
+
+def _no_tests(report: Report) -> str:
     healing = report.healing
-    failed = _count(len({failure.nodeid for failure in healing.failures}), "test")
-    by = f" by the {healing.patch.engine} engine" if healing.patch else ""
-    why = f" {healing.problem}" if healing.problem else ""
-    match healing.outcome:
-        case Outcome.NOTHING_STAGED:
-            return "nothing is staged."
-        case Outcome.NO_TESTS:
-            return _no_tests(healing)
-        case Outcome.PASSED:
-            return _passed(healing)
-        case Outcome.FLAKY:
-            return f"{failed} failed once and not again: flaky. The commit goes on."
-        case Outcome.HEALED:
-            staged = "the fix is staged" if report.staged else f"nothing was staged: {report.why_not}"
-            return f"{failed} failed and {_is(failed)} healed{by}; {staged}."
-        case Outcome.NOT_PLACED:
-            return f"{failed} failed; a fix was proved{by} but not placed, nothing was changed: {report.why_not}"
-        case Outcome.UNHEALED:
-            return f"{failed} failed and no fix was found; nothing was changed.{why}"
-        case Outcome.TOO_SLOW:
-            return "the selected tests did not end within tests.timeout_seconds, though none hangs by itself."
-        case Outcome.BROKEN:
-            return f"the tests could not be judged.{why}"
-
-
-def _no_tests(healing: Healing) -> str:
     deselected = healing.baseline.deselected if healing.baseline else 0
     names = ", ".join(healing.selection.untested[:5])
     parts = []
@@ -144,7 +161,8 @@ def _no_tests(healing: Healing) -> str:
     return " ".join(parts) or "no tests: nothing that is staged is known to any."
 
 
-def _passed(healing: Healing) -> str:
+def _passed(report: Report) -> str:
+    healing = report.healing
     assert healing.baseline is not None
     words = [f"{len(healing.baseline.having('passed'))} passed"]
     words += [f"{count} {word}" for word in ("skipped", "xfailed") if (count := len(healing.baseline.having(word)))]
@@ -286,13 +304,23 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _is(count: str) -> str:
-    return "is" if count.startswith("1 ") else "are"
-
-
 def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, COLUMNS, break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def _clipped(line: str) -> str:
     return line if len(line) <= COLUMNS else line[: COLUMNS - 3] + "..."
+
+
+SENTENCES: Mapping[Outcome, Callable[[Report], str]] = {
+    Outcome.NOTHING_STAGED: lambda _: "nothing is staged.",
+    Outcome.NO_TESTS: _no_tests,
+    Outcome.PASSED: _passed,
+    Outcome.FLAKY: _flaky,
+    Outcome.PREEXISTING: _preexisting,
+    Outcome.HEALED: _healed,
+    Outcome.NOT_PLACED: _not_placed,
+    Outcome.UNHEALED: _unhealed,
+    Outcome.BROKEN: _broken,
+    Outcome.TOO_SLOW: lambda _: "the tests did not end within tests.timeout_seconds, though none hangs by itself.",
+}

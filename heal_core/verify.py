@@ -20,35 +20,52 @@ class Verdict:
     failures: tuple[Failure, ...] = ()
 
 
-def verify(patch: Patch, lab: Lab, baseline: Result, failing: Sequence[str]) -> Verdict:
+def verify(
+    patch: Patch, lab: Lab, baseline: Result, failures: Sequence[Failure], excused: frozenset[str] = frozenset()
+) -> Verdict:
     """Run `patch` against the tests: first the failing ones alone, then the whole selection, each in a fresh copy.
 
-    `baseline` is the run of the unpatched tree, `failing` the ids of its failing tests, empty when not every failure is
-    a single test's (a module that could not be collected).
+    `baseline` is the run of the unpatched tree, `failures` those to be healed; the ids in `excused` fail at HEAD too,
+    and may go on failing.
     """
+    failing = _failing_ids(failures)
     rungs = [failing, None] if failing and len(failing) < len(baseline.outcomes) else [None]
     for only in rungs:
         result = lab.run(patch.files, only)
-        if objection := next(_objections(result, baseline, only), ""):
+        if objection := next(_objections(result, baseline, only, excused), ""):
             return Verdict(False, objection, result.failures)
     return Verdict(True)
 
 
-def _objections(result: Result, baseline: Result, only: Sequence[str] | None) -> Iterator[str]:
+def _failing_ids(failures: Sequence[Failure]) -> tuple[str, ...]:
+    """The ids of the failing tests, none where a failure is not a single test's (a module that does not import)."""
+    if any(failure.when in ("collect", "crash", "timeout") for failure in failures):
+        return ()
+    return tuple(dict.fromkeys(failure.nodeid for failure in failures))
+
+
+def _objections(result: Result, baseline: Result, only: Sequence[str] | None, excused: frozenset[str]) -> Iterator[str]:
     """What is wrong with a run of a patched tree, by comparison with the unpatched one."""
-    if result.status is not Status.PASSED:
+    excused_only = result.status is Status.FAILED and {failure.nodeid for failure in result.failures} <= excused
+    if result.status is not Status.PASSED and not excused_only:
         yield _words(result)
     expected = baseline.outcomes if only is None else {nodeid: baseline.outcomes[nodeid] for nodeid in only}
     for nodeid, before in expected.items():
         after = result.outcomes.get(nodeid, "missing")
-        allowed = ("skipped", "xfailed", "passed") if before in ("skipped", "xfailed", "") else ("passed",)
-        if after not in allowed:
+        if after not in _allowed(before, nodeid in excused):
             yield f"with the patch {nodeid} is {after or 'not run'}; before it was {before or 'not run'}"
     known_in_full = all(failure.when not in ("collect", "crash") for failure in baseline.failures)
     if known_in_full and result.outcomes.keys() - expected.keys():
         yield "with the patch there are tests that were not there before"
     if "passed" not in result.outcomes.values():
         yield "with the patch no test passes"
+
+
+def _allowed(before: str, excused: bool) -> tuple[str, ...]:
+    """The outcomes that a test may have with the patch, by the one it had without; "" is one that did not run."""
+    if before in ("skipped", "xfailed", ""):
+        return ("skipped", "xfailed", "passed")
+    return ("passed", "failed") if excused else ("passed",)
 
 
 def _words(result: Result) -> str:
