@@ -23,6 +23,7 @@ MAX_MESSAGE_LINES = 8
 MAX_FRAMES = 8
 MAX_OUTPUT_LINES = 15
 MAX_REASON_LINES = 4
+MAX_ATTEMPTS_TOLD = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield from _failures(healing.failures)
     if healing.outcome is Outcome.BROKEN and healing.baseline:
         yield from _output(healing.baseline.output)
-    yield from _attempts(healing.attempts, healed=healing.patch is not None)
+    yield from _attempts(healing.attempts)
     if healing.patch:
         yield ""
         yield from _wrapped(healing.patch.diagnosis)
@@ -220,18 +221,19 @@ def _message(raised: Raised, relation: str) -> Iterator[str]:
         yield f"    ({len(lines) - MAX_MESSAGE_LINES} more lines)"
 
 
-def _attempts(attempts: Sequence[Attempt], healed: bool) -> Iterator[str]:
-    """What was tried without success; of a long row of quick tries only the last are told."""
+def _attempts(attempts: Sequence[Attempt]) -> Iterator[str]:
+    """What was tried without success: each attempt in its own words, many quick ones of an engine in a sentence."""
     failed = [attempt for attempt in attempts if attempt.reason]
-    shown = failed[-5:] if not healed else []
-    if len(failed) > len(shown):
+    for engine in dict.fromkeys(attempt.engine for attempt in failed):
+        own = [attempt for attempt in failed if attempt.engine == engine]
         yield ""
-        yield f"{_count(len(failed) - len(shown), 'attempt')} before {'it' if healed else 'these'} did not help."
-    for number, attempt in enumerate(shown, len(failed) - len(shown) + 1):
-        yield ""
-        lines = textwrap.wrap(attempt.reason.partition("\n")[0], COLUMNS - 4)[:MAX_REASON_LINES]
-        yield f"attempt {number}, {attempt.engine} engine:"
-        yield from (f"    {line}" for line in lines)
+        if len(own) > MAX_ATTEMPTS_TOLD:
+            yield f"The {engine} engine tried {len(own)} patches that did not help."
+            continue
+        for number, attempt in enumerate(own, 1):
+            yield f"Attempt {number} of the {engine} engine:"
+            reason = attempt.reason.partition("\n")[0]
+            yield from (f"    {line}" for line in textwrap.wrap(reason, COLUMNS - 4)[:MAX_REASON_LINES])
 
 
 def _output(text: str) -> Iterator[str]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from heal_core.redact import Redactor
     from heal_core.repo import Snapshot
 
-LLM_BLOCK = "llm: {model: NAME}"
+ASK_A_MODEL = "mend it; or, to ask a model too, write into .selfheal.yaml: llm: {model: NAME}"
 SECRET_NAMES = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
 
 
@@ -74,7 +74,7 @@ class Engines:
 
     def __init__(self, config: Config, environ: Mapping[str, str]) -> None:
         self.config, self.environ = config, environ
-        self.notes: list[str] = []
+        self.no_model = False
         self.llm: LlmEngine | None = None
 
     @cached_property
@@ -82,7 +82,9 @@ class Engines:
         """Masks the user's secrets, in prompts and in what is printed."""
         from heal_core.redact import Redactor
 
-        return Redactor([value for name, value in self.environ.items() if _is_secret(name, value)])
+        values = [value for name, value in self.environ.items() if _is_secret(name, value)]
+        key = self.environ.get(self.config.llm.api_key_env) if self.config.llm else None
+        return Redactor([*values, key] if key else values)
 
     def make(self) -> Iterator[tuple[Engine, float]]:
         """Each engine with the seconds that it may use. Raises ProviderError when the model's server cannot be used."""
@@ -96,7 +98,7 @@ class Engines:
                 self.llm = self._model(self.config.llm, heal.max_seconds)
                 yield self.llm, heal.max_seconds
             else:
-                self.notes.append(f"no model was asked. To ask one, write into .selfheal.yaml: {LLM_BLOCK}")
+                self.no_model = True
 
     def _model(self, llm: LlmConfig, max_seconds: float) -> LlmEngine:
         from heal_core.engines.llm import LlmEngine

@@ -72,7 +72,9 @@ def _placed(healing: Healing, snapshot: Snapshot, environ: Mapping[str, str], dr
 def _complete(report: Report, engines: wiring.Engines, configured: settings.Settings) -> Report:
     """The report with what asking a model cost, and with the exit status that the configuration asks for."""
     healing, config = report.healing, configured.config
-    notes = (*configured.notes, *engines.notes)
+    notes = configured.notes
+    if engines.no_model and healing.outcome is Outcome.UNHEALED and not healing.advice:
+        report = replace(report, healing=replace(healing, advice=wiring.ASK_A_MODEL))
     if engines.llm is not None:
         usage = engines.llm.usage
         ended = (f"no further attempt: {engines.llm.ended}.",) if engines.llm.ended and healing.patch is None else ()
