@@ -1,13 +1,16 @@
 """Placing a proved patch: exactly the tested content into the index, the same change into the working tree.
 
-The only code that writes to either. Everything is computed and checked first; if anything of the user's would be touched
-the patch is not placed, and if a write fails what was written is put back.
+The only code that writes to either. Everything is computed and checked first; if anything of the user's would be
+touched the patch is not placed, and if a write fails what was written is put back. The index is written under git's own
+lock.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+import signal
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,8 +21,16 @@ from heal_core.errors import GitError, NotPlaced
 from heal_core.frameworks import stashed_patch
 from heal_core.patch import Patch, Rewrite
 from heal_core.plumbing import Git
-from heal_core.repo import IndexStyle, Snapshot, staged_tree
+from heal_core.repo import IndexStyle, Repository, Snapshot, staged_tree
 from heal_core.workspace import staging_lines
+
+NAMES_A_REPOSITORY = (
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,45 +49,46 @@ def place(snapshot: Snapshot, patch: Patch, environ: Mapping[str, str]) -> None:
     Raises NotPlaced, with nothing changed, when that would touch what is not ours, or is not what was tested.
     """
     check_style(snapshot)
+    _check_unchanged(snapshot)
     lines = staging_lines(snapshot, patch.files)
-    expected = _expected_tree(snapshot, lines)
+    _check_not_empty(snapshot, lines)
     files = [planned for rewrite in patch.files if (planned := _planned(snapshot, rewrite)) is not None]
     _check_stash(snapshot, patch, environ)
-    _check_unchanged(snapshot, files)
-    with _written(files):
-        _stage(snapshot, patch.files, lines)
-        if staged_tree(snapshot.repo) != expected:
-            _unstage(snapshot, patch.files)
-            raise NotPlaced("what is staged is not what was tested: something else wrote to the index meanwhile.")
+    with _undisturbed(), _index_lock(snapshot.repo) as lock:
+        _check_unchanged(snapshot, files)
+        with _written(files):
+            _stage(snapshot.repo, patch.files, lines, lock)
 
 
 def check_style(snapshot: Snapshot) -> None:
     """Raise NotPlaced for a kind of commit whose index selfheal does not write to."""
     repo = snapshot.repo
     if repo.style is not IndexStyle.PLAIN:
-        raise NotPlaced(f"selfheal does not yet stage a fix in {repo.style.value}.")
+        raise NotPlaced(
+            f"a fix is staged only in a plain commit, and this is {repo.style.value}; `git add` the files first."
+        )
     if repo.merging:
-        raise NotPlaced("selfheal does not yet stage a fix while a merge, cherry-pick or revert is concluded.")
+        raise NotPlaced("no fix is staged while a merge, cherry-pick or revert is concluded.")
 
 
-def _expected_tree(snapshot: Snapshot, lines: bytes) -> str:
-    """The tree that the commit shall have; that of HEAD would make it an empty commit."""
+def _check_not_empty(snapshot: Snapshot, lines: bytes) -> None:
+    """Raise NotPlaced when the commit would have the tree of HEAD."""
+    if snapshot.change.head is None:
+        return
     with tempfile.TemporaryDirectory(dir=snapshot.folder) as folder:
         git = snapshot.git.having(GIT_INDEX_FILE=Path(folder, "index"))
         git.run("read-tree", snapshot.change.tree)
         git.run("update-index", "-z", "--index-info", data=lines)
         tree = git.line("write-tree")
-    if snapshot.change.head and tree == snapshot.git.line("rev-parse", f"{snapshot.change.head}^{{tree}}"):
+    if tree == snapshot.git.line("rev-parse", f"{snapshot.change.head}^{{tree}}"):
         raise NotPlaced("with the fix the commit would be empty: it would hold exactly what HEAD holds.")
-    return tree
 
 
 def _planned(snapshot: Snapshot, rewrite: Rewrite) -> Worktree | None:
     """What the user's file shall hold: the fix, with their unstaged lines kept; None where they have no such file."""
     path = snapshot.repo.toplevel / rewrite.path
-    try:
-        state = path.lstat()
-    except FileNotFoundError:
+    state = _state(snapshot.repo.toplevel, rewrite.path)
+    if state is None:
         return None
     if not stat.S_ISREG(state.st_mode):
         raise NotPlaced(f"{rewrite.path} is not a regular file in the working tree.")
@@ -86,6 +98,17 @@ def _planned(snapshot: Snapshot, rewrite: Rewrite) -> Worktree | None:
     if then is None:
         raise NotPlaced(f"the fix overlaps your unstaged lines in {rewrite.path}.")
     return Worktree(path, now, then, stat.S_IMODE(state.st_mode))
+
+
+def _state(toplevel: Path, path: str) -> os.stat_result | None:
+    """What lies at `path`, None where nothing does; as for git, nothing lies beyond a symbolic link."""
+    folders = list((toplevel / path).parents)[: path.count("/")]
+    if any(folder.is_symlink() for folder in folders):
+        return None
+    try:
+        return (toplevel / path).lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def _as_checked_out(snapshot: Snapshot, path: str, data: bytes) -> bytes:
@@ -126,8 +149,8 @@ def _check_stash(snapshot: Snapshot, patch: Patch, environ: Mapping[str, str]) -
         if not any(_applies(git, setting, [*paths, str(stash)]) for setting in settings):
             names = ", ".join(rewrite.path for rewrite in patch.files)
             raise NotPlaced(
-                f"the fix is too near your unstaged lines in {names}, which the hook framework keeps in {stash}.",
-                "`selfheal install` runs before that stash and can merge nearer; or stage or stash those lines yourself",
+                f"the fix is too near your unstaged lines in {names}, which the hook framework keeps in {stash}; "
+                "stage or stash those lines first."
             )
 
 
@@ -141,20 +164,65 @@ def _applies(git: Git, setting: Sequence[str], words: Sequence[str]) -> bool:
 
 def _outside(environ: Mapping[str, str]) -> dict[str, str]:
     """git's environment without what names the repository."""
-    return {name: value for name, value in environ.items() if name not in
-            ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES")}  # fmt: skip
+    return {name: value for name, value in environ.items() if name not in NAMES_A_REPOSITORY}
 
 
-def _check_unchanged(snapshot: Snapshot, files: Sequence[Worktree]) -> None:
-    """The last look before the first write: nothing may have moved since the tests ran."""
+def _check_unchanged(snapshot: Snapshot, files: Sequence[Worktree] = ()) -> None:
+    """Raise NotPlaced when something moved since the tests ran, or a file since it was looked at."""
     repo = snapshot.repo
     if repo.head() != snapshot.change.head:
         raise NotPlaced("HEAD moved while selfheal was at work.")
     if staged_tree(repo) != snapshot.change.tree:
         raise NotPlaced("something was staged while selfheal was at work, and was not tested.")
     for file in files:
-        if file.path.read_bytes() != file.now:
+        if not _holds(file.path, file.now):
             raise NotPlaced(f"{file.path} was edited while selfheal was at work.")
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    """Whether the file at `path` is there and holds `data`."""
+    try:
+        return path.read_bytes() == data
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Signals that would end the process come afterwards: to this process, and to the git commands that it starts."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def _index_lock(repo: Repository) -> Iterator[Path]:
+    """git's own lock of the index, holding a copy of it; whoever moves it over the index has staged what it holds.
+
+    Until then no git command stages anything, and afterwards none finds the index half written.
+    """
+    lock = Path(f"{os.path.realpath(repo.index)}.lock")
+    try:
+        os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    except FileExistsError:
+        raise NotPlaced(f"another git process holds the index ({lock} is there).") from None
+    except OSError as error:
+        raise NotPlaced(f"the index could not be written: {error.strerror}.") from None
+    moved = False
+    try:
+        shutil.copy2(repo.index, lock)  # with its time, by which git tells which of its entries to look at again
+        yield lock
+        moved = True
+    except OSError as error:
+        raise NotPlaced(f"the index could not be written: {error.strerror}.") from None
+    finally:
+        if not moved:
+            lock.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -171,7 +239,7 @@ def _written(files: Sequence[Worktree]) -> Iterator[None]:
         yield
     except BaseException as error:
         for file in done:
-            if file.path.read_bytes() == file.then:
+            if _holds(file.path, file.then):
                 _replace(file.path, file.now, file.mode)
         if isinstance(error, OSError):
             raise NotPlaced(f"{error.filename or 'a file'} could not be written: {error.strerror}.") from None
@@ -200,28 +268,11 @@ def _replace(path: Path, data: bytes, mode: int) -> None:
         raise
 
 
-def _stage(snapshot: Snapshot, rewrites: Sequence[Rewrite], lines: bytes) -> None:
+def _stage(repo: Repository, rewrites: Sequence[Rewrite], lines: bytes, lock: Path) -> None:
     """Write the fixed blobs into the user's object folder and their entries into the index, in one step."""
-    git = snapshot.repo.git
     for rewrite in rewrites:
-        git.run("hash-object", "-w", "--stdin", "--no-filters", data=rewrite.after)
+        repo.git.run("hash-object", "-w", "--stdin", "--no-filters", data=rewrite.after)
+    git = repo.git.having(GIT_INDEX_FILE=lock)
     git.run("update-index", "-z", "--index-info", data=lines)
     git.run("update-index", "-q", "--refresh", ok=(0, 1))
-
-
-def _unstage(snapshot: Snapshot, rewrites: Sequence[Rewrite]) -> None:
-    """Put back the entries that are still ours."""
-    git = snapshot.repo.git
-    for file in snapshot.change.files:
-        ours = next((rewrite for rewrite in rewrites if rewrite.path == file.path), None)
-        entry = git.run("ls-files", "-s", "-z", "--", file.path) if ours else b""
-        if ours and entry.split(b" ")[1:2] == [_blob(snapshot, ours.after)]:
-            git.run("update-index", "-z", "--index-info", data=staging_lines(snapshot, [_reversed(ours)]))
-
-
-def _reversed(rewrite: Rewrite) -> Rewrite:
-    return Rewrite(rewrite.path, rewrite.after, rewrite.before)
-
-
-def _blob(snapshot: Snapshot, data: bytes) -> bytes:
-    return snapshot.git.line("hash-object", "--stdin", "--no-filters", data=data).encode()
+    os.replace(lock, os.path.realpath(repo.index))

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import re
+import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,11 +28,26 @@ class Saved:
     diff_file: Path
 
 
-def save(folder: Path, patch: Patch, reason: str) -> Saved:
-    """Save `patch` below `folder` (the repository's records), keeping the last KEPT; only the user may read it."""
+def save(folder: Path, patch: Patch, reason: str) -> Saved | None:
+    """Save `patch` below `folder` (the repository's records), keeping the last KEPT; only the user may read it.
+
+    None where it cannot be written, which must not hide the patch itself.
+    """
     identity = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}"
     place = folder / "patches" / identity
-    place.mkdir(parents=True, mode=0o700)
+    saved = Saved(identity, patch, reason, place / "patch.diff")
+    try:
+        place.mkdir(parents=True, mode=0o700)
+        _write(saved.diff_file, patch.diff().encode("utf-8", "surrogateescape"))
+        _write(place / "patch.json", _packed_patch(patch, reason))
+        _keep_last(folder / "patches")
+    except OSError:
+        shutil.rmtree(place, ignore_errors=True)
+        return None
+    return saved
+
+
+def _packed_patch(patch: Patch, reason: str) -> bytes:
     row = {
         "engine": patch.engine,
         "diagnosis": patch.diagnosis,
@@ -41,11 +57,7 @@ def save(folder: Path, patch: Patch, reason: str) -> Saved:
             for rewrite in patch.files
         ],
     }
-    saved = Saved(identity, patch, reason, place / "patch.diff")
-    _write(place / "patch.json", json.dumps(row).encode("utf-8", "surrogatepass"))
-    _write(saved.diff_file, patch.diff().encode("utf-8", "surrogateescape"))
-    _keep_last(folder / "patches")
-    return saved
+    return json.dumps(row).encode("utf-8", "surrogatepass")
 
 
 def load(folder: Path, identity: str = "") -> Saved:

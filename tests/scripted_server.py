@@ -13,7 +13,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,7 +22,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Step:
-    """One answer; `drop` closes the connection instead, `trickle` sends each byte so many seconds after the other."""
+    """One answer; `drop` closes the connection instead, `trickle` sends each byte so many seconds after the other,
+    `meanwhile` is called before anything is sent."""
 
     body: bytes = b""
     status: int = 200
@@ -30,6 +31,7 @@ class Step:
     delay: float = 0
     drop: bool = False
     trickle: float = 0
+    meanwhile: Callable[[], object] | None = None
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,8 @@ class ScriptedServer:
 
             def answer(self, step: Step) -> None:
                 time.sleep(step.delay)
+                if step.meanwhile is not None:
+                    step.meanwhile()
                 if step.drop:
                     linger = struct.pack("ii", 1, 0)  # a reset, not an orderly end
                     self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)

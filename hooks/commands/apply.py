@@ -21,14 +21,17 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
         _check_staged(snapshot, saved)
         placing.place(snapshot, saved.patch, environ)
     print(f"selfheal: staged the fix in {', '.join(rewrite.path for rewrite in saved.patch.files)}.")
+    print("next: git commit")
     return 0
 
 
 def _check_staged(snapshot: repo.Snapshot, saved: record.Saved) -> None:
     """Raise NotPlaced unless every file is staged with the very content that the patch was proved on."""
+    if all(snapshot.read(rewrite.path) == rewrite.after for rewrite in saved.patch.files):
+        raise NotPlaced("the fix is staged already.", "git commit")
     for rewrite in saved.patch.files:
         if rewrite.path not in snapshot.change.changed or snapshot.read(rewrite.path) != rewrite.before:
             raise NotPlaced(
                 f"{rewrite.path} is not staged as it was when the patch was proved.",
-                f"git add {rewrite.path} as it was, or apply by hand: git apply --3way {saved.diff_file}",
+                f"git add {rewrite.path} && selfheal apply {saved.id} (or by hand: git apply --3way {saved.diff_file})",
             )
