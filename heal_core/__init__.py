@@ -36,6 +36,6 @@ The repository
 Values
     config, trust   the configuration; which keys a repository may not set
     failure         a test's failure (traceback: read from text)
-    patch, source   files before and after; text that goes back to the same bytes
+    patch, source   files before and after; text that goes back to the same bytes (attempt: what became of a patch)
     errors          what selfheal cannot do, worded for the person who committed
 """

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from heal_core import policy
+from heal_core.attempt import Attempt
 from heal_core.attribution import Attribution, attribute, wording
 from heal_core.case import check_environment, make_case, nothing_editable
 from heal_core.config import Config
-from heal_core.engines import Attempt, Engine
+from heal_core.engines import Engine
 from heal_core.errors import ProviderError
 from heal_core.failure import Failure
 from heal_core.interpreter import Interpreter

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from heal_core.attempt import Attempt
 from heal_core.edits import GRAMMAR
-from heal_core.engines import Attempt
 from heal_core.failure import Failure, Frame, Raised
 from heal_core.localize import Case, Suspect
 from heal_core.redact import Redactor

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from heal_core.engines import Attempt
+from heal_core.attempt import Attempt
 from heal_core.failure import Failure, Raised
 from heal_core.heal import Healing, Outcome
 from heal_core.patch import Patch

@@ -3,23 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
-from heal_core.failure import Failure
+from heal_core.attempt import Attempt
 from heal_core.localize import Case
 from heal_core.patch import Patch, Refusal
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """One round: what an engine proposed and why it was not the fix (`reason`), with the failures that it left."""
-
-    engine: str
-    patch: Patch | None
-    reason: str
-    failures: tuple[Failure, ...] = ()
-    reply: str = ""
 
 
 class Engine(Protocol):

@@ -7,8 +7,8 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from heal_core.attempt import Attempt
 from heal_core.edits import parse, read_patch
-from heal_core.engines import Attempt
 from heal_core.errors import ProviderError
 from heal_core.localize import Case
 from heal_core.patch import Patch, Refusal

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from heal_core.engines import Attempt
+from heal_core.attempt import Attempt
 from heal_core.engines._code import Draft, compiles
 from heal_core.engines._division import guards
 from heal_core.engines._missing_imports import missing_imports

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import pytest
 from scripted_server import ScriptedServer, Step, failing, reply, serving
 
+from heal_core.attempt import Attempt
 from heal_core.config import LlmConfig
-from heal_core.engines import Attempt, Engine
+from heal_core.engines import Engine
 from heal_core.engines.llm import LlmEngine
 from heal_core.errors import ProviderError
 from heal_core.failure import Failure, Raised

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heal_core.engines import Attempt
+from heal_core.attempt import Attempt
 from heal_core.failure import Failure, Frame, Raised
 from heal_core.localize import Case, Suspect
 from heal_core.patch import Patch, Rewrite

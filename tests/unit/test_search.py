@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heal_core.engines import Attempt, Engine
+from heal_core.attempt import Attempt
+from heal_core.engines import Engine
 from heal_core.engines._misses import READERS
 from heal_core.engines.search import SearchEngine
 from heal_core.failure import Failure, Frame, Raised
