@@ -2,7 +2,9 @@
 
 The flow
     heal            the order of events, from a staged change to an outcome
+    repair          the order of events after the first failure
     report          an outcome as text or JSON
+    healing         what healing starts from and what it ends in
     attribution     whose a failure is: the change's own, flaky, or HEAD's already
     case            failures and the staged change, made into the case that engines are told of
     verify          the ladder that a patch climbs

@@ -13,7 +13,7 @@ from typing import Any
 
 from heal_core.attempt import Attempt
 from heal_core.failure import Failure, Raised
-from heal_core.heal import Healing, Outcome
+from heal_core.healing import Healing, Outcome
 from heal_core.patch import Patch
 from heal_core.record import Saved
 

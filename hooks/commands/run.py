@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heal_core import repo
-from heal_core.heal import Bench, Healing, Outcome, heal
+from heal_core.heal import heal
+from heal_core.healing import Bench, Healing, Outcome
 from hooks import settings, wiring
 
 if TYPE_CHECKING:
