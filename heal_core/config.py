@@ -1,8 +1,8 @@
 """The configuration: its keys, their defaults, and clear words for whatever does not fit.
 
 Files are `.selfheal.yaml` at the repository's root and `selfheal.yaml` in the user's configuration folder; the
-repository's file goes over the user's, command-line `KEY=VALUE` settings over both. PyYAML and msgspec are imported only
-when there is something to read.
+repository's file goes over the user's, command-line `KEY=VALUE` settings over both. PyYAML and msgspec are imported
+only when there is something to read.
 """
 
 from __future__ import annotations
@@ -80,18 +80,21 @@ def load(user: Mapping[str, Any], repository: Mapping[str, Any], settings: Seque
 
     Raises ConfigError for an unknown key (with the nearest right one) or a value that does not fit.
     """
+    layers = [(user, "the user's selfheal.yaml"), (repository, ".selfheal.yaml")]
+    layers += [(_from_setting(setting), f"--set {setting}") for setting in settings]
     merged: dict[str, Any] = {}
-    _merge(merged, user, "the user's selfheal.yaml")
-    _merge(merged, repository, ".selfheal.yaml")
-    for setting in settings:
-        _merge(merged, _from_setting(setting), f"--set {setting}")
-    return _converted(merged) if merged else Config()
+    config = Config()
+    for data, where in layers:
+        _merge(merged, data, where)
+        config = _converted(merged, where)
+    return config
 
 
 def parse(text: str, where: str) -> Mapping[str, Any]:
-    """The keys of one configuration file, checked for unknown ones. Raises ConfigError."""
+    """The keys of one configuration file, checked by themselves; `where` names the file. Raises ConfigError."""
     merged: dict[str, Any] = {}
     _merge(merged, _parsed(text, where), where)
+    _converted(merged, where)
     return merged
 
 
@@ -162,7 +165,10 @@ def _is_list(section: str, name: str) -> bool:
     return getattr(get_type_hints(_section_type(section)).get(name), "__origin__", None) is tuple
 
 
-def _converted(merged: Mapping[str, Any]) -> Config:
+def _converted(merged: Mapping[str, Any], where: str) -> Config:
+    """The configuration in `merged`, to which `where` was added last."""
+    if not merged:
+        return Config()
     import msgspec
 
     try:
@@ -170,7 +176,7 @@ def _converted(merged: Mapping[str, Any]) -> Config:
     except msgspec.ValidationError as error:
         problem, _, place = str(error).partition(" - at `$.")
         key = place.rstrip("`") or "the configuration"
-        raise ConfigError(f"{key}: {problem[0].lower()}{problem[1:]}.", f"correct {key} in .selfheal.yaml") from None
+        raise ConfigError(f"{where}: {key}: {problem[0].lower()}{problem[1:]}.", f"correct {where}") from None
 
 
 def _one_line(error: Exception) -> str:

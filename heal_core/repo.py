@@ -15,6 +15,8 @@ from heal_core.errors import GitError, HealError
 from heal_core.plumbing import Git, as_path, base_environment
 
 REGULAR = ("100644", "100755")
+# What git says where there is no repository, in a bare one, and in the git directory itself.
+NO_WORKING_TREE = ("not a git repository", "must be run in a work tree", "cannot use bare repository")
 
 
 class IndexStyle(Enum):
@@ -115,7 +117,7 @@ def find(cwd: Path, environ: Mapping[str, str]) -> Repository:
     try:
         answer = git.run("rev-parse", "--show-toplevel", "--absolute-git-dir", "--git-path", "objects")
     except GitError as error:
-        if "not a git repository" in error.problem or "must be run in a work tree" in error.problem:
+        if any(words in error.problem for words in NO_WORKING_TREE):
             raise HealError(f"{cwd} is not in a git working tree.", "cd into the repository, or `git init`") from None
         raise
     top, git_dir, objects = (Path(os.path.abspath(cwd / as_path(line))) for line in answer.split(b"\n")[:3])

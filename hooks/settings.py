@@ -6,11 +6,11 @@ import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from heal_core import config, trust
 from heal_core.config import Config
-from heal_core.errors import ConfigError
+from heal_core.errors import ConfigError, HealError
 
 REPOSITORY_FILE = ".selfheal.yaml"
 USER_FILE = Path("selfheal", "selfheal.yaml")
@@ -22,6 +22,14 @@ class Settings:
 
     config: Config
     notes: tuple[str, ...]
+
+
+class Parser(argparse.ArgumentParser):
+    """Options of one command; what cannot be read is worded as every other problem is."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise HealError with the sentence that argparse made."""
+        raise HealError(f"{self.prog}: {message}.", f"{self.prog} --help")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def read(toplevel: Path, environ: Mapping[str, str], overrides: Sequence[str]) -> Settings:
     """The settings for the repository at `toplevel`. Raises ConfigError."""
-    user = _keys(user_file(environ), "the user's selfheal.yaml")
+    user = _keys(user_file(environ), str(user_file(environ)))
     repository = _keys(toplevel / REPOSITORY_FILE, REPOSITORY_FILE)
     kept, notes = trusted(repository)
     return Settings(config.load(user, kept, overrides), notes)
@@ -75,5 +83,9 @@ def _keys(path: Path, where: str) -> Mapping[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{where} cannot be read ({error}).", f"correct {path}") from None
+        raise ConfigError(f"{where} cannot be read ({_reason(error)}).", f"correct {where}") from None
     return config.parse(text, where)
+
+
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)

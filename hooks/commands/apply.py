@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from heal_core import placing, record, repo
 from heal_core.errors import NotPlaced
+from hooks import settings
 
 
 def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     """Place the saved patch; returns 0, or raises NotPlaced with nothing changed."""
-    parser = argparse.ArgumentParser(prog="selfheal apply", description="Place a saved patch.")
+    parser = settings.Parser(prog="selfheal apply", description="Place a saved patch.")
     parser.add_argument("id", nargs="?", default="", help="the saved patch (default: the newest)")
     options = parser.parse_args(list(arguments))
     repository = repo.find(Path.cwd(), environ)

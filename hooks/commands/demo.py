@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shlex
@@ -15,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from heal_core.errors import EnvironmentFault, HealError
+from hooks import settings
 
 HOOK_ENTRY = (sys.executable, "-I", "-m", "hooks.pre_commit")
 
@@ -61,7 +61,7 @@ repos:
 
 def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     """Make the repository, commit the bug through the hook, show what came of it; 0 when the fix is in the commit."""
-    parser = argparse.ArgumentParser(prog="selfheal demo", description="See a heal in a throw-away repository.")
+    parser = settings.Parser(prog="selfheal demo", description="See a heal in a throw-away repository.")
     parser.add_argument("--keep", action="store_true", help="keep the repository, and print where it is")
     options = parser.parse_args(list(arguments))
     if find_spec("pytest") is None:

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="selfheal run", description="Judge and heal what is staged.")
+    parser = settings.Parser(prog="selfheal run", description="Judge and heal what is staged.")
     settings.add_options(parser)
     parser.add_argument("--dry-run", action="store_true", help="heal and show, stage nothing")
     return parser.parse_args(list(arguments))
