@@ -22,6 +22,7 @@ OUTPUT_TAIL_BYTES = 800_000
 REPORT_BYTES = 64_000_000
 CHUNK_BYTES = 65_536
 POLL_SECONDS = 0.02
+LAST_WORDS_SECONDS = 1.0
 
 
 @dataclass
@@ -52,13 +53,19 @@ class Bounded:
 
 def limit_here(job: Job) -> Callable[[], None]:
     """What the child does before it becomes the program: no core files, a bounded address space."""
-    address_space = job.limits.memory_mb * 1024 * 1024
+    address_space = at_most(resource.RLIMIT_AS, job.limits.memory_mb * 1024 * 1024)
 
     def apply() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
 
     return apply
+
+
+def at_most(kind: int, wanted: int) -> int:
+    """`wanted` as the limit of a `resource.RLIMIT_*`, or the lower one that the user is under: none can be raised."""
+    hard = resource.getrlimit(kind)[1]
+    return wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
 
 
 def supervise(
@@ -91,7 +98,7 @@ def supervise(
                 preexec_fn=limit_here(job),  # noqa: PLW1509 - selfheal has one thread
             )
         except OSError as error:
-            raise SandboxError(f"{argv[0]} could not be started: {error.strerror}.") from None
+            raise SandboxError(f"{argv[0]} could not be started: {error.filename}: {error.strerror}.") from None
         finally:
             os.close(report_write)
         with process.stdout or contextlib.nullcontext() as stdout:
@@ -121,17 +128,23 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 def _pump(process: subprocess.Popen[bytes], sinks: Mapping[int, Bounded], deadline: float) -> bool:
     """Read the pipes until the process has ended and they hold no more; True when the deadline came first.
 
-    A grandchild may keep a pipe open for ever, so after the end only what is there already is read.
+    A grandchild may keep a pipe open for ever, or fill it for ever: after the end only what is there already is read,
+    and not for long.
     """
+    until = float("inf")
     with selectors.DefaultSelector() as selector:
         for fd, sink in sinks.items():
             os.set_blocking(fd, False)
             selector.register(fd, selectors.EVENT_READ, sink)
         while True:
             ended = _ended(process)
-            if not _drain(selector, 0.0 if ended else POLL_SECONDS) and ended:
-                return False
-            if not ended and time.monotonic() >= deadline:
+            read = _drain(selector, 0.0 if ended else POLL_SECONDS)
+            now = time.monotonic()
+            if ended:
+                until = min(until, now + LAST_WORDS_SECONDS)
+                if not read or now >= until:
+                    return False
+            elif now >= deadline:
                 return True
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import select
 import shutil
 import subprocess
@@ -19,7 +20,7 @@ from pathlib import Path
 
 from heal_core.errors import SandboxError
 from heal_core.sandbox import Finished, Job, Limits
-from heal_core.sandbox._supervise import kill_group, supervise
+from heal_core.sandbox._supervise import at_most, kill_group, supervise
 
 SYSTEM_FOLDERS = ("/usr/local/bin", "/usr/bin", "/bin")
 HOME = "/home/selfheal"
@@ -27,8 +28,10 @@ TMP_BYTES = 1 << 30
 SHM_BYTES = 256 << 20
 
 # Parts of the host's /etc that programs need and that tell nothing of the user.
-ETC_FROM_HOST = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "ssl/certs", "ca-certificates", "alternatives",
-                 "mime.types")  # fmt: skip
+ETC_FROM_HOST = (
+    *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime"),
+    *("ssl/certs", "ca-certificates", "alternatives", "mime.types"),
+)
 
 ETC_OF_OURS = {
     "passwd": "root:x:0:0:root:/root:/bin/sh\nselfheal:x:{uid}:{gid}::/home/selfheal:/bin/sh\n",
@@ -55,7 +58,7 @@ class Bubblewrap:
         with contextlib.ExitStack() as open_files:
             open_files.callback(os.close, info_read)
             etc = dict(_etc_files(open_files))
-            argv = [str(self.program), "--info-fd", str(info_write), *options(job, etc), "--", *_limited(job)]
+            argv = [str(self.program), "--info-fd", str(info_write), *options(job, etc), "--", *limited(job)]
             open_files.callback(os.close, info_write)
             # bwrap is started with the job's environment and no more: its first process keeps what it was started with,
             # and code inside can read that (/proc/1/environ).
@@ -68,8 +71,8 @@ class Bubblewrap:
                 pass_fds=(info_write, *etc.values()),
                 kill=lambda process: _end(process, info_read),
             )
-        if done.output.startswith(b"bwrap: ") and not done.report:
-            raise SandboxError(f"bubblewrap could not start: {done.output.decode('utf-8', 'replace').strip()}")
+        if not done.report and (reason := _refusal(done)):
+            raise SandboxError(f"{job.argv[0]} could not be started under bubblewrap: {reason}")
         return done
 
     def isolated(self) -> str:
@@ -125,9 +128,14 @@ def options(job: Job, etc: Mapping[str, int]) -> Iterator[str]:
     yield from ("--perms", "1777", "--size", str(SHM_BYTES), "--tmpfs", "/dev/shm")
     yield from ("--perms", "1777", "--size", str(TMP_BYTES), "--tmpfs", "/tmp")
     yield from ("--perms", "0700", "--size", str(TMP_BYTES), "--tmpfs", HOME)
+    # A folder that holds the repository must not be laid over the workspace.
+    above = [folder for folder in job.readable if job.seen_at.is_relative_to(folder)]
+    for folder in above:
+        yield from ("--ro-bind", str(folder), str(folder))
     yield from ("--bind", str(job.workspace), str(job.seen_at))
     for folder in job.readable:
-        yield from ("--ro-bind", str(folder), str(folder))
+        if folder not in above:
+            yield from ("--ro-bind", str(folder), str(folder))
     yield from ("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", str(job.seen_at / job.subfolder))
 
 
@@ -151,10 +159,18 @@ def _etc_files(open_files: contextlib.ExitStack) -> Iterator[tuple[str, int]]:
         yield name, fd
 
 
-def _limited(job: Job) -> tuple[str, ...]:
+def limited(job: Job) -> tuple[str, ...]:
     """The job's command under a limit of processes, set inside: outside it would count all that the user runs."""
     prlimit = shutil.which("prlimit", path=":".join(SYSTEM_FOLDERS))
-    return (prlimit, f"--nproc={job.limits.processes}", *job.argv) if prlimit else job.argv
+    processes = at_most(resource.RLIMIT_NPROC, job.limits.processes)
+    return (prlimit, f"--nproc={processes}", *job.argv) if prlimit else job.argv
+
+
+def _refusal(done: Finished) -> str:
+    """What bwrap or prlimit say where they did not get as far as the job's program, "" where they did."""
+    text = done.output.decode("utf-8", "replace").strip()
+    not_found = text.startswith("prlimit: ") and done.exit_status in (126, 127)
+    return text if not_found or text.startswith("bwrap: ") else ""
 
 
 def _search_path(job: Job) -> str:
