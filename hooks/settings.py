@@ -71,9 +71,11 @@ def trusted(repository: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str
 
 
 def user_file(environ: Mapping[str, str]) -> Path:
-    """Where the user's own defaults lie (XDG Base Directory Specification)."""
-    base = environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME", "/"), ".config")
-    return Path(base) / USER_FILE
+    """Where the user's own defaults lie (XDG Base Directory Specification, which has relative paths ignored: one could
+    lead into the repository)."""
+    base = environ.get("XDG_CONFIG_HOME", "")
+    folder = Path(base) if base.startswith("/") else Path(environ.get("HOME", "/"), ".config")
+    return folder / USER_FILE
 
 
 def _keys(path: Path, where: str) -> Mapping[str, Any]:
