@@ -49,6 +49,7 @@ def place(snapshot: Snapshot, patch: Patch, environ: Mapping[str, str]) -> None:
     Raises NotPlaced, with nothing changed, when that would touch what is not ours, or is not what was tested.
     """
     check_style(snapshot)
+    _check_unmarked(snapshot, patch)
     _check_unchanged(snapshot)
     lines = staging_lines(snapshot, patch.files)
     _check_not_empty(snapshot, lines)
@@ -98,6 +99,14 @@ def _planned(snapshot: Snapshot, rewrite: Rewrite) -> Worktree | None:
     if then is None:
         raise NotPlaced(f"the fix overlaps your unstaged lines in {rewrite.path}.")
     return Worktree(path, now, then, stat.S_IMODE(state.st_mode))
+
+
+def _check_unmarked(snapshot: Snapshot, patch: Patch) -> None:
+    """Raise NotPlaced for an entry with a mark of the user's, which staging anew would take away."""
+    paths = [rewrite.path for rewrite in patch.files]
+    for row in filter(None, snapshot.git.run("ls-files", "-v", "-z", "--", *paths).split(b"\0")):
+        if not row.startswith(b"H "):
+            raise NotPlaced(f"{os.fsdecode(row[2:])} is marked as assume-unchanged or skip-worktree.")
 
 
 def _state(toplevel: Path, path: str) -> os.stat_result | None:

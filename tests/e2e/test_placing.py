@@ -385,6 +385,40 @@ def test_a_fix_that_is_what_head_holds_is_refused(project: Project) -> None:
     assert everything(project) == before
 
 
+@pytest.mark.parametrize("mark", ["--assume-unchanged", "--skip-worktree"])
+def test_a_file_that_the_user_marked_in_the_index_is_refused_and_keeps_its_mark(project: Project, mark: str) -> None:
+    project.commit(TEST | {"prices.py": HEAD})
+    project.stage({"prices.py": BUG})
+    project.git("update-index", mark, "prices.py")
+    marked, before = project.git("ls-files", "-v"), everything(project)
+
+    done = commit(project)
+
+    assert_refused(project, done.returncode, done.stdout, "prices.py is marked as assume-unchanged or skip-worktree")
+    assert everything(project) == before
+    assert project.git("ls-files", "-v") == marked
+
+
+@pytest.mark.parametrize(
+    "setting", ["core.splitIndex=true", "index.version=4", "core.untrackedCache=true", "merge.conflictStyle=zdiff3"]
+)
+def test_whatever_form_the_index_has_a_heal_keeps_it_in_order(project: Project, setting: str) -> None:
+    project.git("config", *setting.split("="))
+    project.commit(TEST | {"prices.py": HEAD, "other.py": "x = 1\n"})
+    project.git("update-index", "--assume-unchanged", "other.py")
+    project.stage({"prices.py": BUG})
+    project.write({"prices.py": BUG + "# mine\n"})
+    marked = project.git("ls-files", "-v")
+
+    done = commit(project)
+
+    assert done.returncode == 0, done.stdout
+    assert blob(project, "HEAD:prices.py") == FIXED.encode()
+    assert project.worktree()["prices.py"] == (FIXED + "# mine\n").encode()
+    assert project.git("ls-files", "-v") == marked
+    assert project.git("fsck", "--no-dangling") == ""
+
+
 # -- what happens meanwhile -----------------------------------------------------------------------------------------
 
 
