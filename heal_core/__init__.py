@@ -29,7 +29,10 @@ Running
 The repository
     placing         a proved patch into index and working tree: the only code that writes there
     frameworks      where pre-commit and prek keep unstaged changes meanwhile
-    record          what is saved in the git directory
+    undo            takes a placed patch back
+    recovery        the record of every heal, written before the first write
+    record          patches that were proved but not placed
+    ancestry        the processes above: the git commit that a hook serves
     workspace       a staged tree on disk, outside the repository
     history         what HEAD and the log say, by GitPython
     repo            what is staged, under the index that git gave the hook

@@ -38,7 +38,9 @@ class HealConfig:
     max_seconds: float = 180
     search_seconds: float = 20
     max_changed_lines: int = 40
+    on_heal: Literal["stage", "review", "propose"] = "stage"
     preexisting: Literal["auto", "heal", "allow", "block"] = "auto"
+    trailer: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,18 +6,32 @@ neither deletes its file afterwards, so the process that wrote it must be one of
 
 from __future__ import annotations
 
-import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+from heal_core.ancestry import Process, ancestors
 
 
 def stashed_patch(environ: Mapping[str, str]) -> Path | None:
     """The file that holds the user's unstaged changes right now, None when no framework has taken any."""
     if "PRE_COMMIT" not in environ:
         return None
-    ancestors = dict(_ancestors())
-    found = [path for path in _patches(environ) if _written_by(path, ancestors)]
+    above = {process.pid: process for process in ancestors()}
+    found = [path for path in _patches(environ) if _written_by(path, above)]
     return max(found, key=lambda path: path.stat().st_mtime, default=None)
+
+
+def needed_lines(patch: str) -> Mapping[str, frozenset[int]]:
+    """The lines that must stand as they are for `patch` to apply, by path: those of its hunks, with the context."""
+    found: dict[str, set[int]] = {}
+    for part in re.split(r"^diff --git ", patch, flags=re.MULTILINE)[1:]:
+        named = re.search(r"^--- a/(?P<path>.*?)\t?$", part, re.MULTILINE)
+        hunks = re.finditer(r"^@@ -(?P<start>\d+)(?:,(?P<count>\d+))? ", part, re.MULTILINE)
+        for hunk in hunks if named else ():
+            first, count = int(hunk["start"]), int(hunk["count"] or 1)
+            found.setdefault(named["path"] if named else "", set()).update(range(first, first + count))
+    return {path: frozenset(lines) for path, lines in found.items()}
 
 
 def _patches(environ: Mapping[str, str]) -> Iterator[Path]:
@@ -27,25 +41,8 @@ def _patches(environ: Mapping[str, str]) -> Iterator[Path]:
     yield from Path(environ.get("PREK_HOME") or cache / "prek", "patches").glob("*-*.patch")
 
 
-def _written_by(path: Path, ancestors: Mapping[int, float]) -> bool:
+def _written_by(path: Path, above: Mapping[int, Process]) -> bool:
     """Whether a process above us wrote it: by its number in the name, and not before that process began."""
     number = path.name.removesuffix(".patch").rpartition("-")[2]
-    began = ancestors.get(int(number)) if number.isdigit() else None
-    return began is not None and path.stat().st_mtime >= began - 1
-
-
-def _ancestors() -> Iterator[tuple[int, float]]:
-    """The processes above this one with the time each began, in seconds since the epoch (proc(5), fields 4 and 22)."""
-    pid = os.getppid()
-    while pid > 1:
-        try:
-            stat = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-            yield pid, _boot_time() + int(stat[19]) / os.sysconf("SC_CLK_TCK")
-        except (OSError, ValueError, IndexError):
-            return
-        pid = int(stat[1])
-
-
-def _boot_time() -> float:
-    lines = Path("/proc/stat").read_text("utf-8").splitlines()
-    return next(float(line.split()[1]) for line in lines if line.startswith("btime "))
+    process = above.get(int(number)) if number.isdigit() else None
+    return process is not None and path.stat().st_mtime >= process.began_seconds() - 1

@@ -11,6 +11,7 @@ from heal_core.config import Config
 from heal_core.engines import Engine
 from heal_core.failure import Failure
 from heal_core.interpreter import Interpreter
+from heal_core.localize import Case
 from heal_core.patch import Patch
 from heal_core.repo import Snapshot
 from heal_core.sandbox import Choice
@@ -27,6 +28,8 @@ class Outcome(Enum):
     FLAKY = "flaky"
     PREEXISTING = "preexisting"
     HEALED = "healed"
+    REVIEW = "review"
+    PROPOSED = "proposed"
     NOT_PLACED = "not-placed"
     UNHEALED = "unhealed"
     BROKEN = "broken"
@@ -35,7 +38,7 @@ class Outcome(Enum):
     @property
     def exit_status(self) -> int:
         """0 when the commit may go on, 1 when tests fail and no fix was staged, 2 when it could not be judged."""
-        if self in (Outcome.NOT_PLACED, Outcome.UNHEALED):
+        if self in (Outcome.REVIEW, Outcome.PROPOSED, Outcome.NOT_PLACED, Outcome.UNHEALED):
             return 1
         return 2 if self in (Outcome.BROKEN, Outcome.TOO_SLOW) else 0
 
@@ -61,8 +64,11 @@ class Healing:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What `heal` works with. What costs time is a function, called only when it is needed: the interpreter and the
-    sandbox once there are tests, the engines (each with the seconds it may use) once a test has failed."""
+    """What `heal` works with. What costs time is a function, called only when it is needed.
+
+    The interpreter and the sandbox are asked for once there are tests; the engines, each with the seconds that it may
+    use, once a test has failed, and before them why no fix would be placed ("" where one may be).
+    """
 
     snapshot: Snapshot
     config: Config
@@ -70,3 +76,4 @@ class Bench:
     interpreter: Callable[[], Interpreter]
     sandbox: Callable[[], Choice]
     engines: Callable[[], Iterator[tuple[Engine, float]]]
+    not_placeable: Callable[[Case], str]

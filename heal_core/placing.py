@@ -17,11 +17,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from heal_core import recovery
+from heal_core.ancestry import Process, this_process
 from heal_core.errors import GitError, NotPlaced
-from heal_core.frameworks import stashed_patch
+from heal_core.frameworks import needed_lines, stashed_patch
 from heal_core.patch import Patch, Rewrite
 from heal_core.plumbing import Git
-from heal_core.repo import IndexStyle, Repository, Snapshot, staged_tree
+from heal_core.repo import IndexStyle, Snapshot, staged_tree
 from heal_core.workspace import staging_lines
 
 NAMES_A_REPOSITORY = (
@@ -34,6 +36,16 @@ NAMES_A_REPOSITORY = (
 
 
 @dataclass(frozen=True, slots=True)
+class Story:
+    """How a patch came about, for the record: `model` is "" for an engine without one, `seconds` count the run."""
+
+    model: str = ""
+    attempts: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Worktree:
     """One file of the working tree: what it holds now and what it shall hold. A file that is not there stays so."""
 
@@ -43,49 +55,123 @@ class Worktree:
     mode: int
 
 
-def place(snapshot: Snapshot, patch: Patch, environ: Mapping[str, str]) -> None:
-    """Stage `patch`, which was proved on `snapshot`, and make the same change in the working tree.
+@dataclass(frozen=True, slots=True)
+class Index:
+    """One index to write: its file, and the entries as `git update-index --index-info` takes them."""
 
-    Raises NotPlaced, with nothing changed, when that would touch what is not ours, or is not what was tested.
+    path: Path
+    lines: bytes
+
+    @property
+    def lock(self) -> Path:
+        """git's own lock of it."""
+        return Path(f"{os.path.realpath(self.path)}.lock")
+
+    def filled(self, git: Git, folder: Path) -> Path:
+        """A copy in `folder` with the entries, and with the state of the working tree's files as it is now."""
+        copy = Path(shutil.copy2(self.path, folder / f"{self.path.name}.filled"))
+        git = git.having(GIT_INDEX_FILE=copy)
+        git.run("update-index", "-z", "--index-info", data=self.lines)
+        git.run("update-index", "-q", "--refresh", ok=(0, 1))
+        return copy
+
+    def move(self, filled: Path) -> None:
+        """Write a copy from `filled` into the lock, and make the lock the index, as git does."""
+        with open(self.lock, "r+b") as file:
+            file.write(filled.read_bytes())
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(self.lock, self.path.stat().st_mode & 0o7777)
+        os.replace(self.lock, os.path.realpath(self.path))
+
+
+def place(
+    snapshot: Snapshot, patch: Patch, environ: Mapping[str, str], story: Story, commit: Process | None = None
+) -> str:
+    """Stage `patch`, which was proved on `snapshot`, and make the same change in the working tree; the record's id.
+
+    `commit` is the git commit that this runs in, which must still live. Raises NotPlaced, with nothing changed, when
+    placing would touch what is not ours, or is not what was tested.
     """
     check_style(snapshot)
     _check_unmarked(snapshot, patch)
     _check_unchanged(snapshot)
     lines = staging_lines(snapshot, patch.files)
-    _check_not_empty(snapshot, lines)
-    files = [planned for rewrite in patch.files if (planned := _planned(snapshot, rewrite)) is not None]
+    expected = _expected_tree(snapshot, lines)
+    found = {rewrite.path: _planned(snapshot, rewrite, "PRE_COMMIT" in environ) for rewrite in patch.files}
+    files = [file for file in found.values() if file is not None]
     _check_stash(snapshot, patch, environ)
-    with _undisturbed(), _index_lock(snapshot.repo) as lock:
+    with undisturbed(), locked(_indexes(snapshot, patch, lines)) as indexes:
+        _check_alive(commit)
         _check_unchanged(snapshot, files)
-        with _written(files):
-            _stage(snapshot.repo, patch.files, lines, lock)
+        heal = _record(snapshot, patch, found, expected, story, indexes, environ)
+        with _recorded(snapshot, heal), _written(files):
+            _stage(snapshot, patch.files, indexes, expected)
+    return heal.id
 
 
 def check_style(snapshot: Snapshot) -> None:
-    """Raise NotPlaced for a kind of commit whose index selfheal does not write to."""
-    repo = snapshot.repo
-    if repo.style is not IndexStyle.PLAIN:
-        raise NotPlaced(
-            f"a fix is staged only in a plain commit, and this is {repo.style.value}; `git add` the files first."
-        )
-    if repo.merging:
-        raise NotPlaced("no fix is staged while a merge, cherry-pick or revert is concluded.")
+    """Raise NotPlaced for an index that selfheal does not know, and so does not write to."""
+    style = snapshot.repo.style
+    if style is IndexStyle.FOREIGN:
+        raise NotPlaced(f"this is {style.value}, which selfheal does not write to.")
 
 
-def _check_not_empty(snapshot: Snapshot, lines: bytes) -> None:
-    """Raise NotPlaced when the commit would have the tree of HEAD."""
-    if snapshot.change.head is None:
+def foresee(snapshot: Snapshot, suspects: Sequence[tuple[str, int]], environ: Mapping[str, str]) -> None:
+    """Raise NotPlaced when no fix near `suspects` (paths and lines) could be placed, before anything is spent on one.
+
+    Only a hook framework makes that certain: its restore of what is not staged would fail, or it stops the commit.
+    """
+    stash = stashed_patch(environ)
+    if stash is None:
         return
+    for path in dict.fromkeys(path for path, _ in suspects):
+        blob = next(file.blob for file in snapshot.change.files if file.path == path)
+        now = snapshot.git.run("cat-file", "--filters", f"--path={path}", blob)
+        if not _holds(snapshot.repo.toplevel / path, now):
+            raise NotPlaced(f"another hook changed {path} without staging it, so this commit will be stopped.")
+    unstaged = needed_lines(stash.read_bytes().decode("utf-8", "surrogateescape"))
+    near = [path for path, lineno in suspects if lineno in unstaged.get(path, ())]
+    if suspects and len(near) == len(suspects):
+        raise _too_near(near, stash)
+
+
+def _indexes(snapshot: Snapshot, patch: Patch, lines: bytes) -> list[Index]:
+    """The indexes to write: the one that the commit reads and, where git keeps another for afterwards, that one too.
+
+    `git commit PATH` reads a temporary index, and makes `index.lock` the index when it succeeds: an entry of that one
+    is written only where it still is what was tested.
+    """
+    repo = snapshot.repo
+    indexes = [Index(repo.index, lines)]
+    if repo.style is IndexStyle.PARTIAL:
+        kept = repo.git_dir / "index.lock"
+        git = repo.git.having(GIT_INDEX_FILE=kept)
+        tested = {file.path: f"{file.mode} {file.blob} 0\t".encode() for file in snapshot.change.files}
+        same = [
+            rewrite
+            for rewrite in patch.files
+            if git.run("ls-files", "-s", "-z", "--", rewrite.path).startswith(tested[rewrite.path])
+        ]
+        if same:
+            indexes.append(Index(kept, staging_lines(snapshot, same)))
+    return indexes
+
+
+def _expected_tree(snapshot: Snapshot, lines: bytes) -> str:
+    """The tree that the commit shall have. Raises NotPlaced when it is HEAD's, but for a merge that may be so."""
     with tempfile.TemporaryDirectory(dir=snapshot.folder) as folder:
         git = snapshot.git.having(GIT_INDEX_FILE=Path(folder, "index"))
         git.run("read-tree", snapshot.change.tree)
         git.run("update-index", "-z", "--index-info", data=lines)
         tree = git.line("write-tree")
-    if tree == snapshot.git.line("rev-parse", f"{snapshot.change.head}^{{tree}}"):
+    head = snapshot.change.head
+    if head and not snapshot.repo.merge_heads() and tree == snapshot.git.line("rev-parse", f"{head}^{{tree}}"):
         raise NotPlaced("with the fix the commit would be empty: it would hold exactly what HEAD holds.")
+    return tree
 
 
-def _planned(snapshot: Snapshot, rewrite: Rewrite) -> Worktree | None:
+def _planned(snapshot: Snapshot, rewrite: Rewrite, framework: bool) -> Worktree | None:
     """What the user's file shall hold: the fix, with their unstaged lines kept; None where they have no such file."""
     path = snapshot.repo.toplevel / rewrite.path
     state = _state(snapshot.repo.toplevel, rewrite.path)
@@ -95,7 +181,9 @@ def _planned(snapshot: Snapshot, rewrite: Rewrite) -> Worktree | None:
         raise NotPlaced(f"{rewrite.path} is not a regular file in the working tree.")
     now = path.read_bytes()
     base, fixed = (_as_checked_out(snapshot, rewrite.path, data) for data in (rewrite.before, rewrite.after))
-    then = fixed if now == base else _merged(snapshot, now, base, fixed)
+    if now != base and framework and snapshot.repo.in_commit:
+        raise NotPlaced(f"{rewrite.path} was changed while the hooks ran, for which the framework stops the commit.")
+    then = fixed if now == base else merged(snapshot, now, base, fixed)
     if then is None:
         raise NotPlaced(f"the fix overlaps your unstaged lines in {rewrite.path}.")
     return Worktree(path, now, then, stat.S_IMODE(state.st_mode))
@@ -126,7 +214,7 @@ def _as_checked_out(snapshot: Snapshot, path: str, data: bytes) -> bytes:
     return snapshot.git.run("cat-file", "--filters", f"--path={path}", blob)
 
 
-def _merged(snapshot: Snapshot, ours: bytes, base: bytes, theirs: bytes) -> bytes | None:
+def merged(snapshot: Snapshot, ours: bytes, base: bytes, theirs: bytes) -> bytes | None:
     """The three-way merge of the user's file with the fix, None where they overlap."""
     with tempfile.TemporaryDirectory(dir=snapshot.folder) as folder:
         names = [str(Path(folder, name)) for name in ("ours", "base", "theirs")]
@@ -156,11 +244,15 @@ def _check_stash(snapshot: Snapshot, patch: Patch, environ: Mapping[str, str]) -
         git = Git(Path(folder), {**_outside(snapshot.git.environ), "GIT_CEILING_DIRECTORIES": folder})
         settings = [[], ["-c", "core.autocrlf=false"]]
         if not any(_applies(git, setting, [*paths, str(stash)]) for setting in settings):
-            names = ", ".join(rewrite.path for rewrite in patch.files)
-            raise NotPlaced(
-                f"the fix is too near your unstaged lines in {names}, which the hook framework keeps in {stash}; "
-                "stage or stash those lines first."
-            )
+            raise _too_near([rewrite.path for rewrite in patch.files], stash)
+
+
+def _too_near(paths: Sequence[str], stash: Path) -> NotPlaced:
+    names = ", ".join(dict.fromkeys(paths))
+    return NotPlaced(
+        f"the fix is too near your unstaged lines in {names}, which the hook framework keeps in {stash}. Stage or "
+        "stash those lines first, or let selfheal run before the framework takes them away (`selfheal install`)."
+    )
 
 
 def _applies(git: Git, setting: Sequence[str], words: Sequence[str]) -> bool:
@@ -197,7 +289,7 @@ def _holds(path: Path, data: bytes) -> bool:
 
 
 @contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
+def undisturbed() -> Iterator[None]:
     """Signals that would end the process come afterwards: to this process, and to the git commands that it starts."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -209,29 +301,85 @@ def _undisturbed() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-@contextlib.contextmanager
-def _index_lock(repo: Repository) -> Iterator[Path]:
-    """git's own lock of the index, holding a copy of it; whoever moves it over the index has staged what it holds.
+def _check_alive(commit: Process | None) -> None:
+    """Raise NotPlaced when the commit has ended meanwhile: its locks are gone, and its unstaged changes may be back."""
+    if commit is not None and not commit.alive():
+        raise NotPlaced("the git commit that this was for has ended.")
 
-    Until then no git command stages anything, and afterwards none finds the index half written.
-    """
-    lock = Path(f"{os.path.realpath(repo.index)}.lock")
+
+@contextlib.contextmanager
+def locked(indexes: Sequence[Index]) -> Iterator[Sequence[Index]]:
+    """git's own lock of every index: no git command stages anything meanwhile, and none finds an index half written."""
+    made: list[tuple[Path, int]] = []
     try:
-        os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-    except FileExistsError:
-        raise NotPlaced(f"another git process holds the index ({lock} is there).") from None
-    except OSError as error:
-        raise NotPlaced(f"the index could not be written: {error.strerror}.") from None
-    moved = False
-    try:
-        shutil.copy2(repo.index, lock)  # with its time, by which git tells which of its entries to look at again
-        yield lock
-        moved = True
+        for index in indexes:
+            fd = os.open(index.lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+            made.append((index.lock, os.fstat(fd).st_ino))
+            os.close(fd)
+        yield indexes
+    except FileExistsError as error:
+        raise NotPlaced(f"another git process holds the index ({error.filename} is there).") from None
     except OSError as error:
         raise NotPlaced(f"the index could not be written: {error.strerror}.") from None
     finally:
-        if not moved:
-            lock.unlink(missing_ok=True)
+        for lock, inode in made:
+            recovery.remove_lock(lock, inode)
+
+
+def _record(
+    snapshot: Snapshot,
+    patch: Patch,
+    found: Mapping[str, Worktree | None],
+    expected: str,
+    story: Story,
+    indexes: Sequence[Index],
+    environ: Mapping[str, str],
+) -> recovery.Heal:
+    """All that `undo` needs, and all that `log` tells."""
+    modes = {file.path: file.mode for file in snapshot.change.files}
+    return recovery.Heal(
+        id=recovery.new_id(),
+        phase=recovery.PLACING,
+        process=this_process(),
+        head=snapshot.change.head,
+        tree=snapshot.change.tree,
+        expected_tree=expected,
+        style=snapshot.repo.style.name,
+        engine=patch.engine,
+        model=story.model,
+        diagnosis=patch.diagnosis,
+        attempts=story.attempts,
+        tokens=story.tokens,
+        seconds=story.seconds,
+        stash=str(stashed_patch(environ) or ""),
+        locks=tuple((str(index.lock), index.lock.stat().st_ino) for index in indexes),
+        files=tuple(
+            recovery.Content(
+                path=rewrite.path,
+                mode=modes[rewrite.path],
+                staged_before=rewrite.before,
+                staged_after=rewrite.after,
+                worktree_before=file.now if (file := found[rewrite.path]) else None,
+                worktree_after=file.then if file else None,
+            )
+            for rewrite in patch.files
+        ),
+    )
+
+
+@contextlib.contextmanager
+def _recorded(snapshot: Snapshot, heal: recovery.Heal) -> Iterator[None]:
+    """The recovery record is on disk before the first write, and says afterwards that all was placed."""
+    try:
+        folder = recovery.write(snapshot.repo.records, heal)
+    except OSError as error:
+        raise NotPlaced(f"the recovery record could not be written: {error.strerror}.") from None
+    try:
+        yield
+    except BaseException:
+        recovery.forget(folder)
+        raise
+    recovery.advance(folder, recovery.PLACED)
 
 
 @contextlib.contextmanager
@@ -243,13 +391,13 @@ def _written(files: Sequence[Worktree]) -> Iterator[None]:
     done: list[Worktree] = []
     try:
         for file in files:
-            _replace(file.path, file.then, file.mode)
+            replace_file(file.path, file.then, file.mode)
             done.append(file)
         yield
     except BaseException as error:
         for file in done:
             if _holds(file.path, file.then):
-                _replace(file.path, file.now, file.mode)
+                replace_file(file.path, file.now, file.mode)
         if isinstance(error, OSError):
             raise NotPlaced(f"{error.filename or 'a file'} could not be written: {error.strerror}.") from None
         if isinstance(error, GitError):
@@ -257,7 +405,7 @@ def _written(files: Sequence[Worktree]) -> Iterator[None]:
         raise
 
 
-def _replace(path: Path, data: bytes, mode: int) -> None:
+def replace_file(path: Path, data: bytes, mode: int) -> None:
     """Write by temporary file and rename, so that a full disk leaves the file whole; owner and mode are kept."""
     owner = path.stat()
     fd, name = tempfile.mkstemp(prefix=".selfheal-", dir=path.parent)
@@ -277,11 +425,15 @@ def _replace(path: Path, data: bytes, mode: int) -> None:
         raise
 
 
-def _stage(repo: Repository, rewrites: Sequence[Rewrite], lines: bytes, lock: Path) -> None:
-    """Write the fixed blobs into the user's object folder and their entries into the index, in one step."""
+def _stage(snapshot: Snapshot, rewrites: Sequence[Rewrite], indexes: Sequence[Index], expected: str) -> None:
+    """Write the fixed blobs into the user's object folder, and move the indexes with their entries into place."""
+    git = snapshot.repo.git
     for rewrite in rewrites:
-        repo.git.run("hash-object", "-w", "--stdin", "--no-filters", data=rewrite.after)
-    git = repo.git.having(GIT_INDEX_FILE=lock)
-    git.run("update-index", "-z", "--index-info", data=lines)
-    git.run("update-index", "-q", "--refresh", ok=(0, 1))
-    os.replace(lock, os.path.realpath(repo.index))
+        git.run("hash-object", "-w", "--stdin", "--no-filters", data=rewrite.after)
+    filled = [index.filled(git, snapshot.folder) for index in indexes]
+    copy = Path(shutil.copyfile(filled[0], snapshot.folder / "expected-index"))
+    if snapshot.git.having(GIT_INDEX_FILE=copy).line("write-tree") != expected:
+        raise NotPlaced("what would be staged is not what was tested.")
+    # git reads the first of two when it makes the commit, and keeps the second: never the second without the first.
+    for index, file in zip(indexes, filled, strict=True):
+        index.move(file)

@@ -41,6 +41,8 @@ def repair(
         return replace(so_far, outcome=Outcome.UNHEALED, problem=choice.reason)
     if not case.editable:
         return replace(so_far, outcome=Outcome.UNHEALED, problem=nothing_editable(bench.snapshot, settings))
+    if reason := bench.not_placeable(case):
+        return replace(so_far, outcome=Outcome.NOT_PLACED, problem=reason)
     return _try_engines(bench, lab, case, found, so_far, deadline)
 
 

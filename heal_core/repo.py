@@ -74,6 +74,7 @@ class Repository:
 
     toplevel: Path
     git_dir: Path
+    common_dir: Path
     objects: Path
     index: Path
     in_commit: bool
@@ -92,10 +93,12 @@ class Repository:
             return IndexStyle.PARTIAL
         return IndexStyle.FOREIGN
 
-    @property
-    def merging(self) -> bool:
-        """Whether the commit concludes a merge, a cherry-pick or a revert."""
-        return any((self.git_dir / name).exists() for name in ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"))
+    def merge_heads(self) -> tuple[str, ...]:
+        """The commits that a merge under way brings in, none when the commit concludes none."""
+        try:
+            return tuple((self.git_dir / "MERGE_HEAD").read_text("ascii").split())
+        except FileNotFoundError:
+            return ()
 
     @property
     def records(self) -> Path:
@@ -115,15 +118,17 @@ def find(cwd: Path, environ: Mapping[str, str]) -> Repository:
     named = {name: environ[name] for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR") if name in environ}
     git = Git(cwd, base_environment(environ) | named)
     try:
-        answer = git.run("rev-parse", "--show-toplevel", "--absolute-git-dir", "--git-path", "objects")
+        answer = git.run(
+            "rev-parse", "--show-toplevel", "--absolute-git-dir", "--git-common-dir", "--git-path", "objects"
+        )
     except GitError as error:
         if any(words in error.problem for words in NO_WORKING_TREE):
             raise HealError(f"{cwd} is not in a git working tree.", "cd into the repository, or `git init`") from None
         raise
-    top, git_dir, objects = (Path(os.path.abspath(cwd / as_path(line))) for line in answer.split(b"\n")[:3])
+    top, git_dir, common, objects = (Path(os.path.abspath(cwd / as_path(line))) for line in answer.split(b"\n")[:4])
     index = cwd / environ.get("GIT_INDEX_FILE", git_dir / "index")
     explicit = git.having(GIT_DIR=git_dir, GIT_WORK_TREE=top, GIT_INDEX_FILE=index)
-    return Repository(top, git_dir, objects, index, "GIT_INDEX_FILE" in environ, Git(top, explicit.environ))
+    return Repository(top, git_dir, common, objects, index, "GIT_INDEX_FILE" in environ, Git(top, explicit.environ))
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,12 +241,18 @@ def _write_tree(git: Git) -> str:
 
 
 def _read_change(repo: Repository, git: Git) -> Change:
+    """What is staged against HEAD; of a merge only what differs from every parent: the rest was committed before."""
     tree, head = _write_tree(git), repo.head()
-    base = head or git.line("hash-object", "-t", "tree", "--stdin")
-    raw = git.run(
-        "diff-tree", "-r", "-z", "--raw", "-M", "--no-abbrev", "--no-ext-diff", "--end-of-options", base, tree
-    )
-    return Change(head, tree, tuple(_parse_raw(raw)))
+    files = _differences(git, head or git.line("hash-object", "-t", "tree", "--stdin"), tree)
+    for parent in repo.merge_heads():
+        differing = {file.path for file in _differences(git, parent, tree)}
+        files = tuple(file for file in files if file.path in differing)
+    return Change(head, tree, files)
+
+
+def _differences(git: Git, base: str, tree: str) -> tuple[Staged, ...]:
+    options = ("-r", "-z", "--raw", "-M", "--no-abbrev", "--no-ext-diff")
+    return tuple(_parse_raw(git.run("diff-tree", *options, "--end-of-options", base, tree)))
 
 
 def _parse_raw(raw: bytes) -> Iterator[Staged]:

@@ -30,14 +30,15 @@ MAX_ATTEMPTS_TOLD = 6
 class Report:
     """A healing, with what became of its patch.
 
-    `staged` tells whether the patch was placed, `why_not` why it was not ("" when nothing was to be placed), `saved`
-    where it was saved instead; `in_commit` that a `git commit` is under way; `requests` and `tokens` are what the model
-    cost, `exit_status` is selfheal's own.
+    `staged` tells whether the patch was placed, `record` the id for `selfheal undo`; `why_not` why it was not ("" when
+    nothing was to be placed), `saved` where it was saved instead. `in_commit` is that a `git commit` is under way,
+    `requests` and `tokens` are what the model cost, `exit_status` is selfheal's own.
     """
 
     healing: Healing
     exit_status: int
     staged: bool = False
+    record: str = ""
     in_commit: bool = False
     why_not: str = ""
     saved: Saved | None = None
@@ -135,7 +136,20 @@ def _healed(report: Report) -> str:
     return f"{failed} failed and {is_or_are} healed{_by(report.healing)}; the fix is staged."
 
 
+def _review(report: Report) -> str:
+    return (
+        f"{_failed(report.healing)} failed; a fix{_by(report.healing)} is staged, and the commit stops for your review."
+    )
+
+
+def _proposed(report: Report) -> str:
+    failed, by = _failed(report.healing), _by(report.healing)
+    return f"{failed} failed; a fix was proved{by}, nothing was changed: {report.why_not}"
+
+
 def _not_placed(report: Report) -> str:
+    if report.healing.patch is None:
+        return f"{_failed(report.healing)} failed, and no fix was looked for: {report.healing.problem}"
     failed, by = _failed(report.healing), _by(report.healing)
     return f"{failed} failed; a fix was proved{by} but not placed, nothing was changed: {report.why_not}"
 
@@ -260,7 +274,9 @@ def _next(report: Report) -> str:
         return healing.advice
     match healing.outcome:
         case Outcome.HEALED:
-            return "git show" if report.in_commit else "git commit"
+            return f"git {'show' if report.in_commit else 'commit'}  (selfheal undo {report.record} takes it back)"
+        case Outcome.REVIEW:
+            return f"git diff --cached, then git commit again  (selfheal undo {report.record} takes it back)"
         case Outcome.UNHEALED:
             return "mend it, git add, and commit again (git commit --no-verify skips selfheal)"
         case Outcome.BROKEN:
@@ -321,6 +337,8 @@ SENTENCES: Mapping[Outcome, Callable[[Report], str]] = {
     Outcome.FLAKY: _flaky,
     Outcome.PREEXISTING: _preexisting,
     Outcome.HEALED: _healed,
+    Outcome.REVIEW: _review,
+    Outcome.PROPOSED: _proposed,
     Outcome.NOT_PLACED: _not_placed,
     Outcome.UNHEALED: _unhealed,
     Outcome.BROKEN: _broken,

@@ -58,9 +58,9 @@ def checked_out(snapshot: Snapshot, rewrites: Sequence[Rewrite] = (), tree: str 
         remove_tree(folder)
 
 
-def staging_lines(snapshot: Snapshot, rewrites: Sequence[Rewrite]) -> bytes:
-    """The input of `git update-index -z --index-info` that stages `rewrites` under the modes that they have now."""
-    modes = {file.path: file.mode for file in snapshot.change.files}
+def staging_lines(snapshot: Snapshot, rewrites: Sequence[Rewrite], modes: Mapping[str, str] | None = None) -> bytes:
+    """The input of `git update-index -z --index-info` that stages `rewrites`, under the modes they have or `modes`."""
+    modes = modes or {file.path: file.mode for file in snapshot.change.files}
     lines = []
     for rewrite in rewrites:
         blob = snapshot.git.line("hash-object", "-w", "--stdin", "--no-filters", data=rewrite.after)

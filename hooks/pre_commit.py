@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from heal_core.errors import HealError
+from hooks.signals import end_cleanly
 
 ISSUES = "https://github.com/selfheal/pre-commit-selfheal/issues"
 
@@ -19,11 +20,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         # A file name that the terminal's encoding does not have must not end the run.
         with contextlib.suppress(AttributeError, ValueError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    end_cleanly()
     try:
         return _dispatch(arguments, os.environ)
-    except KeyboardInterrupt:
-        print("selfheal: interrupted; nothing was changed.", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as interrupt:
+        print("selfheal: interrupted. A fix that was placed already, `selfheal undo` takes back.", file=sys.stderr)
+        return getattr(interrupt, "status", 130)
     except HealError as error:
         print(f"selfheal: {error.problem}", *([f"next: {error.advice}"] if error.advice else []), sep="\n")
         return error.exit_status

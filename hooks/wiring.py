@@ -6,10 +6,12 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from heal_core import ancestry
 from heal_core.config import Config, LlmConfig, SandboxConfig
 from heal_core.errors import SandboxError
 from heal_core.sandbox import Choice
@@ -18,9 +20,13 @@ from heal_core.sandbox.process import ProcessSandbox
 if TYPE_CHECKING:
     from heal_core.engines import Engine
     from heal_core.engines.llm import LlmEngine
+    from heal_core.healing import Healing
     from heal_core.interpreter import Interpreter
+    from heal_core.localize import Case
+    from heal_core.patch import Patch
+    from heal_core.placing import Story
     from heal_core.redact import Redactor
-    from heal_core.repo import Snapshot
+    from heal_core.repo import Repository, Snapshot
 
 ASK_A_MODEL = "mend it; or, to ask a model too, write into .selfheal.yaml: llm: {model: NAME}"
 SECRET_NAMES = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
@@ -69,6 +75,46 @@ def find_interpreter(config: Config, environ: Mapping[str, str], snapshot: Snaps
     return interpreter.find(config.tests.python, environ, snapshot.repo.toplevel, Path(sys.prefix), tracked)
 
 
+class Placing:
+    """Places a patch on the state that `snapshot` holds; the git commit that it is for is noted when this is made."""
+
+    def __init__(self, snapshot: Snapshot, environ: Mapping[str, str], until_placed: ExitStack) -> None:
+        """`until_placed` ends when all is placed: until then no second selfheal heals in the repository."""
+        self.snapshot, self.environ, self.until_placed = snapshot, environ, until_placed
+        self.commit = ancestry.commit_above() if snapshot.repo.in_commit else None
+
+    def __call__(self, patch: Patch, story: Story) -> str:
+        """Place the patch; the id of its record. Raises NotPlaced."""
+        from heal_core.placing import place
+
+        return place(self.snapshot, patch, self.environ, story, self.commit)
+
+    def forbidden(self, case: Case) -> str:
+        """Why no fix for `case` would be placed, asked before one is looked for; "" where one may be."""
+        from heal_core import recovery
+        from heal_core.errors import NotPlaced
+        from heal_core.placing import foresee
+
+        try:
+            if not self.until_placed.enter_context(recovery.only_one(self.snapshot.repo.records)):
+                return "another selfheal is at work in this repository, so this one only reports."
+            foresee(self.snapshot, [(suspect.path, suspect.lineno) for suspect in case.suspects], self.environ)
+        except NotPlaced as error:
+            return error.problem
+        except OSError:  # what cannot be written will not be placed, but it can be shown
+            return ""
+        return ""
+
+
+def interrupted_heals(repository: Repository) -> Iterator[str]:
+    """A sentence on every heal whose placing a crash ended."""
+    from heal_core import recovery
+
+    if (repository.records / "heals").is_dir():
+        for identity in recovery.interrupted(repository.records):
+            yield f"the heal {identity} was interrupted while it was placed; `selfheal undo {identity}` puts all back."
+
+
 class Engines:
     """The engines that the configuration asks for, each made when its turn comes."""
 
@@ -99,6 +145,20 @@ class Engines:
                 yield self.llm, heal.max_seconds
             else:
                 self.no_model = True
+
+    def story(self, healing: Healing) -> Story:
+        """How the patch of `healing` came about, for its record."""
+        from heal_core.placing import Story
+
+        asked = self.llm is not None and healing.patch is not None and healing.patch.engine == self.llm.name
+        return Story(
+            model=self.config.llm.model if asked and self.config.llm else "",
+            attempts=sum(attempt.engine == healing.patch.engine for attempt in healing.attempts)
+            if healing.patch
+            else 0,
+            tokens=self.llm.usage.total_tokens if self.llm else 0,
+            seconds=healing.seconds,
+        )
 
     def _model(self, llm: LlmConfig, max_seconds: float) -> LlmEngine:
         from heal_core.engines.llm import LlmEngine

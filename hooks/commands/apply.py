@@ -19,7 +19,7 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     saved = record.load(repository.records, options.id)
     with repo.snapshot(repository) as snapshot:
         _check_staged(snapshot, saved)
-        placing.place(snapshot, saved.patch, environ)
+        placing.place(snapshot, saved.patch, environ, placing.Story())
     print(f"selfheal: staged the fix in {', '.join(rewrite.path for rewrite in saved.patch.files)}.")
     print("next: git commit")
     return 0

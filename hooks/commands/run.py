@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,6 @@ from heal_core.healing import Bench, Healing, Outcome
 from hooks import settings, wiring
 
 if TYPE_CHECKING:
-    from heal_core.repo import Snapshot
     from heal_core.report import Report
 
 
@@ -26,8 +26,10 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     repository = repo.find(Path.cwd(), environ)
     configured = settings.read(repository.toplevel, environ, options.set)
     config = configured.config
-    with repo.snapshot(repository) as snapshot:
-        engines = wiring.Engines(config, environ)
+    engines = wiring.Engines(config, environ)
+    with ExitStack() as until_placed:
+        snapshot = until_placed.enter_context(repo.snapshot(repository))
+        place = wiring.Placing(snapshot, environ, until_placed)
         healing = heal(
             Bench(
                 snapshot=snapshot,
@@ -36,11 +38,12 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
                 interpreter=lambda: wiring.find_interpreter(config, environ, snapshot),
                 sandbox=lambda: wiring.choose_sandbox(config.sandbox),
                 engines=engines.make,
+                not_placeable=place.forbidden,
             )
         )
         healing = replace(healing, seconds=time.monotonic() - began)
-        report = _placed(healing, snapshot, environ, options.dry_run)
-    return _print(_complete(report, engines, configured), engines, options)
+        report = _placed(healing, place, engines, "--dry-run" if options.dry_run else config.heal.on_heal)
+    return _print(_complete(report, engines, configured, repository), engines, options)
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -50,30 +53,49 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(list(arguments))
 
 
-def _placed(healing: Healing, snapshot: Snapshot, environ: Mapping[str, str], dry_run: bool) -> Report:
-    """The patch of a healed commit put in its place; where that is refused it is saved, and the commit stops."""
-    from heal_core import record
+def _placed(healing: Healing, place: wiring.Placing, engines: wiring.Engines, on_heal: str) -> Report:
+    """The patch of a healed commit put in its place; where it is not, it is saved, and the commit stops."""
     from heal_core.errors import NotPlaced
-    from heal_core.placing import place
     from heal_core.report import Report
 
+    repository = place.snapshot.repo
+    report = Report(healing, healing.outcome.exit_status, in_commit=repository.in_commit)
     if healing.outcome is not Outcome.HEALED or healing.patch is None:
-        return Report(healing, healing.outcome.exit_status)
+        return report
+    # A stopped commit takes these indexes with it: what is to be looked at first is saved instead.
+    if on_heal in ("--dry-run", "propose") or (on_heal == "review" and repository.style is not repo.IndexStyle.PLAIN):
+        asked = "--dry-run was given." if on_heal == "--dry-run" else f"heal.on_heal is {on_heal}."
+        return _saved(report, place, Outcome.PROPOSED, asked)
     try:
-        if dry_run:
-            raise NotPlaced("--dry-run was given.")
-        place(snapshot, healing.patch, environ)
+        identity = place(healing.patch, engines.story(healing))
     except NotPlaced as error:
-        saved = record.save(snapshot.repo.records, healing.patch, error.problem)
-        healing = replace(healing, outcome=Outcome.NOT_PLACED, advice=error.advice)
-        return Report(healing, Outcome.NOT_PLACED.exit_status, why_not=error.problem, saved=saved)
-    return Report(healing, healing.outcome.exit_status, staged=True, in_commit=snapshot.repo.in_commit)
+        return _saved(report, place, Outcome.NOT_PLACED, error.problem)
+    outcome = Outcome.REVIEW if on_heal == "review" else Outcome.HEALED
+    return replace(
+        report,
+        healing=replace(healing, outcome=outcome),
+        exit_status=outcome.exit_status,
+        staged=True,
+        record=identity,
+    )
 
 
-def _complete(report: Report, engines: wiring.Engines, configured: settings.Settings) -> Report:
+def _saved(report: Report, place: wiring.Placing, outcome: Outcome, why_not: str) -> Report:
+    """The patch kept for `selfheal apply`."""
+    from heal_core import record
+
+    healing = replace(report.healing, outcome=outcome)
+    assert healing.patch is not None
+    saved = record.save(place.snapshot.repo.records, healing.patch, why_not)
+    return replace(report, healing=healing, exit_status=outcome.exit_status, why_not=why_not, saved=saved)
+
+
+def _complete(
+    report: Report, engines: wiring.Engines, configured: settings.Settings, repository: repo.Repository
+) -> Report:
     """The report with what asking a model cost, and with the exit status that the configuration asks for."""
     healing, config = report.healing, configured.config
-    notes = configured.notes
+    notes = (*configured.notes, *wiring.interrupted_heals(repository))
     if engines.no_model and healing.outcome is Outcome.UNHEALED and not healing.advice:
         report = replace(report, healing=replace(healing, advice=wiring.ASK_A_MODEL))
     if engines.llm is not None:

@@ -280,48 +280,55 @@ def own_index(project: Project) -> dict[str, str]:
     return env
 
 
-@pytest.mark.parametrize(
-    ("args", "reason"),
-    [
-        (["-a"], "commit -a"),
-        (["prices.py"], "commit PATH"),
-        (["-i", "prices.py"], "commit -a, -i or -p"),
-        ([], "an index of your own"),
-    ],
-)
-def test_a_commit_whose_index_is_not_gits_own_is_refused_without_any_change(
-    project: Project, args: Sequence[str], reason: str
+@pytest.mark.parametrize("args", [["-a"], ["prices.py"], ["-i", "prices.py"]], ids=["all", "path", "include"])
+def test_a_commit_that_reads_another_index_holds_the_fix_and_so_does_the_index_that_is_kept(
+    project: Project, args: Sequence[str]
 ) -> None:
     project.commit(TEST | {"prices.py": HEAD, "other.py": "x = 1\n"})
     project.stage({"other.py": "x = 2\n"})
     project.write({"prices.py": BUG})
-    env = {} if args else own_index(project)
+
+    done = commit(project, *args)
+
+    assert done.returncode == 0, done.stdout
+    assert blob(project, "HEAD:prices.py") == blob(project, ":prices.py") == FIXED.encode()
+    assert project.worktree()["prices.py"] == FIXED.encode()
+    assert project.git("status", "--porcelain") == ("M  other.py\n" if args == ["prices.py"] else "")
+    assert not list(project.path.glob(".git/*.lock*"))
+
+
+def test_an_index_of_the_users_own_is_never_written_to(project: Project) -> None:
+    project.commit(TEST | {"prices.py": HEAD, "other.py": "x = 1\n"})
+    project.stage({"other.py": "x = 2\n"})
+    project.write({"prices.py": BUG})
+    env = own_index(project)
     staged_there = project.git("ls-files", "-s", env=env)
     before = everything(project)
 
-    done = commit(project, *args, **env)
+    done = commit(project, **env)
 
-    assert_refused(project, done.returncode, done.stdout, reason)
+    assert_refused(project, done.returncode, done.stdout, "an index of your own")
     assert everything(project) == before
     assert project.git("ls-files", "-s", env=env) == staged_there
     assert not list(project.path.glob(".git/*.lock"))
 
 
-def test_the_conclusion_of_a_merge_is_refused_without_any_change(project: Project) -> None:
+def test_the_conclusion_of_a_merge_is_healed_where_it_differs_from_both_sides(project: Project) -> None:
     project.commit(TEST | {"prices.py": HEAD})
     project.git("switch", "-q", "-c", "side")
-    project.commit({"prices.py": "# side\n" + HEAD})
+    project.commit({"prices.py": "# side\n" + HEAD, "theirs.py": "x = nothing\n"})
     project.git("switch", "-q", "main")
     project.commit({"prices.py": "# main\n" + HEAD})
     assert project.run("git", "merge", "side").returncode == 1
     project.stage({"prices.py": BUG})
-    before = everything(project)
 
     done = commit(project)
 
-    assert_refused(project, done.returncode, done.stdout, "while a merge, cherry-pick or revert is concluded")
-    assert everything(project) == before
-    assert (project.path / ".git" / "MERGE_HEAD").exists()
+    assert done.returncode == 0, done.stdout
+    assert blob(project, "HEAD:prices.py") == project.worktree()["prices.py"] == FIXED.encode()
+    assert project.git("rev-list", "--parents", "-1", "HEAD").count(" ") == 2
+    assert not (project.path / ".git" / "MERGE_HEAD").exists()
+    assert project.git("status", "--porcelain") == ""
 
 
 def test_an_amended_commit_is_healed(project: Project) -> None:
@@ -592,11 +599,12 @@ def test_apply_places_beside_lines_that_were_edited_since(project: Project) -> N
     assert project.worktree()["prices.py"] == (FIXED + "# mine\n").encode()
 
 
-def test_apply_places_what_commit_all_refused_once_it_is_staged(project: Project) -> None:
-    project.commit(TEST | {"prices.py": HEAD})
+def test_apply_places_what_commit_all_only_proposed_once_it_is_staged(project: Project) -> None:
+    project.commit(TEST | {"prices.py": HEAD, ".selfheal.yaml": "heal: {on_heal: review}\n"})
     project.write({"prices.py": BUG})
-    refused = commit(project, "-a")
-    apply = last_line(refused.stdout).split()[2:]
+    proposed = commit(project, "-a")
+    assert_refused(project, proposed.returncode, proposed.stdout, "heal.on_heal is review")
+    apply = last_line(proposed.stdout).split()[2:]
 
     done = project.selfheal(*apply)
 
@@ -656,7 +664,7 @@ def test_a_green_run_leaves_the_git_directory_as_it_was(project: Project) -> Non
     assert everything(project) == tree
 
 
-def test_a_heal_adds_one_object_and_the_index_entry(project: Project) -> None:
+def test_a_heal_adds_one_object_the_index_entry_and_its_own_record(project: Project) -> None:
     project.commit(TEST | {"prices.py": HEAD})
     project.stage({"prices.py": BUG})
     project.git("status")
@@ -667,7 +675,8 @@ def test_a_heal_adds_one_object_and_the_index_entry(project: Project) -> None:
     assert done.returncode == 0, done.stdout
     after = folder(project.path / ".git")
     fixed = project.git("rev-parse", ":prices.py").strip()
-    assert {name for name in after if after[name] != before.get(name)} == {
+    changed = {name for name in after if after[name] != before.get(name)}
+    assert {name for name in changed if not name.startswith("selfheal/")} == {
         "index",
         f"objects/{fixed[:2]}/{fixed[2:]}",
     }

@@ -1,0 +1,77 @@
+"""Undoing a heal: what it changed goes back, in index and working tree; what the user changed since stays.
+
+Works before the commit, after it (the commit stays, the reversal is staged), and after a crash while placing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from heal_core import recovery
+from heal_core.patch import Rewrite
+from heal_core.placing import Index, locked, merged, replace_file, undisturbed
+from heal_core.repo import Snapshot
+from heal_core.workspace import staging_lines
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What came of an undo: the paths put back in the working tree and the index, a sentence on each left alone."""
+
+    worktree: tuple[str, ...]
+    index: tuple[str, ...]
+    left: tuple[str, ...]
+
+
+def undo(snapshot: Snapshot, heal: recovery.Heal) -> Undone:
+    """Put back what `heal` changed, where it still stands or can be taken out of what the user made of it.
+
+    Raises NotPlaced, with nothing changed, when the index is held by another git process.
+    """
+    for lock, inode in heal.locks if heal.interrupted else ():
+        recovery.remove_lock(Path(lock), inode)
+    planned = [(content, _worktree(snapshot, content)) for content in heal.files]
+    entries = [content for content in heal.files if _is_staged(snapshot, content)]
+    modes = {content.path: content.mode for content in entries}
+    lines = staging_lines(snapshot, [_back(content) for content in entries], modes)
+    index = Index(snapshot.repo.index, lines)
+    with undisturbed(), locked([index] if entries else []):
+        for content, (data, _) in planned:
+            if data is not None:
+                path = snapshot.repo.toplevel / content.path
+                replace_file(path, data, path.stat().st_mode & 0o7777)
+        if entries:
+            index.move(index.filled(snapshot.repo.git, snapshot.folder))
+        recovery.advance(snapshot.repo.records / "heals" / heal.id, recovery.UNDONE)
+    return Undone(
+        worktree=tuple(content.path for content, (data, _) in planned if data is not None),
+        index=tuple(content.path for content in entries),
+        left=tuple(why for _, (_, why) in planned if why),
+    )
+
+
+def _worktree(snapshot: Snapshot, content: recovery.Content) -> tuple[bytes | None, str]:
+    """What to write to the user's file (None: nothing), and why it is left alone ("" when it is as it was)."""
+    before, after = content.worktree_before, content.worktree_after
+    path = snapshot.repo.toplevel / content.path
+    if before is None or after is None:
+        return None, ""
+    if path.is_symlink() or not path.is_file():
+        return None, f"{content.path} is not there any more."
+    now = path.read_bytes()
+    if now == before:
+        return None, ""
+    if now == after:
+        return before, ""
+    back = merged(snapshot, now, after, before)
+    return back, "" if back is not None else f"{content.path} was edited over the fix; it is left as it is."
+
+
+def _is_staged(snapshot: Snapshot, content: recovery.Content) -> bool:
+    """Whether the index still holds what the heal staged."""
+    return snapshot.read(content.path) == content.staged_after != content.staged_before
+
+
+def _back(content: recovery.Content) -> Rewrite:
+    return Rewrite(content.path, content.staged_after, content.staged_before)
