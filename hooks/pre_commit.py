@@ -22,12 +22,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     end_cleanly()
     try:
+        _check_folder()
         return _dispatch(arguments, os.environ)
     except KeyboardInterrupt as interrupt:
         print("selfheal: interrupted. A fix that was placed already, `selfheal undo` takes back.", file=sys.stderr)
         return getattr(interrupt, "status", 130)
     except HealError as error:
-        print(f"selfheal: {error.problem}", *([f"next: {error.advice}"] if error.advice else []), sep="\n")
+        _report_problem(error, as_json="json" in arguments or "--format=json" in arguments)
         return error.exit_status
     except BrokenPipeError:
         return 1
@@ -52,6 +53,27 @@ def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:
         raise HealError(f"There is no command {name!r}.", "selfheal --help")
     command = importlib.import_module(f"hooks.commands.{name}")
     return int(command.main(rest, environ))
+
+
+def _check_folder() -> None:
+    """Raise HealError when the current directory is gone: git and everything else would stumble over it later."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise HealError("The current directory does not exist any more.", "cd into the repository") from None
+
+
+def _report_problem(error: HealError, as_json: bool) -> None:
+    """What kept selfheal from judging, in a sentence and what to do next."""
+    if as_json:
+        import json
+
+        row = {"outcome": "BROKEN", "exit": error.exit_status, "problem": error.problem, "next": error.advice}
+        print(json.dumps(row))
+        return
+    print(f"selfheal: {error.problem}")
+    if error.advice:
+        print(f"next: {error.advice}")
 
 
 def _report_bug() -> None:

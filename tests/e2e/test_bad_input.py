@@ -3,6 +3,7 @@ and nothing changed."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -307,3 +308,25 @@ def test_a_server_or_model_that_answers_badly_is_named(project: Project, step: S
     assert everything(project) == before
     assert (project.path.parent / "x.py").read_text() == "x = 1\n"
     assert not (project.path / ".git" / "hooks" / "x").exists()
+
+
+def test_a_problem_is_one_json_object_where_json_was_asked_for(project: Project) -> None:
+    project.commit({"a.py": "x = 1\n"})
+    project.stage({"a.py": "x = 2\n", ".selfheal.yaml": "heal: {max_atempts: 1}\n"})
+
+    done = project.selfheal("run", "--format", "json")
+
+    assert done.returncode == 2
+    judged = json.loads(done.stdout)
+    assert (judged["outcome"], judged["exit"]) == ("BROKEN", 2)
+    assert "heal.max_attempts" in judged["problem"]
+    assert judged["next"]
+
+
+def test_a_current_directory_that_is_gone_is_said_plainly(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+
+    done = run(["sh", "-c", f"cd gone && rmdir ../gone && {' '.join(SELFHEAL)} run"], tmp_path)
+
+    assert done.returncode == 2
+    assert done.stdout == "selfheal: The current directory does not exist any more.\nnext: cd into the repository\n"
