@@ -7,7 +7,7 @@ from itertools import islice
 
 from heal_core import diagnose, policy
 from heal_core.failure import Failure
-from heal_core.imports import imported_modules
+from heal_core.import_graph import imported_modules
 from heal_core.localize import Case, localize
 from heal_core.pytest_settings import Settings
 from heal_core.repo import Snapshot

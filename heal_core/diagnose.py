@@ -81,7 +81,7 @@ def _check_variable(raised: Raised, failure: Failure) -> None:
     ):
         name = raised.message.strip("'\"")
         raise EnvironmentFault(
-            f"{failure.nodeid or 'The test run'} needs the environment variable {name}, which is not set in the sandbox.",
+            f"{failure.nodeid or 'The test run'} needs the environment variable {name}, which is not set there.",
             f"set it and hand it in: selfheal run --set 'tests.env=[{name}]' (or tests.env in .selfheal.yaml)",
         )
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from heal_core.failure import Failure
 from heal_core.source import Source
 
 MAX_SUSPECTS = 40
-HUNK = re.compile(r"^@@ -\S+ \+(?P<start>\d+)(?:,(?P<count>\d+))? @@", re.MULTILINE)
+HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ class Case:
 def localize(failures: Sequence[Failure], editable: Sequence[Source], diff: str) -> tuple[Suspect, ...]:
     """The suspects for `failures` among the `editable` files, the most suspicious first.
 
-    A frame of the root cause comes before those of the exceptions that it led to, an inner call before an outer one, and
-    a line that only stands in the staged diff after any frame.
+    A frame of the root cause comes before those of the exceptions that it led to, an inner call before an outer one,
+    and a line that only stands in the staged diff after any frame.
     """
     paths = {source.path for source in editable}
     found: dict[tuple[str, int], str] = {}
@@ -51,16 +51,25 @@ def localize(failures: Sequence[Failure], editable: Sequence[Source], diff: str)
         for frame in failure.frames():
             if frame.path in paths:
                 found.setdefault((frame.path, frame.lineno), f"{failure.headline()[:80]} passed through {frame.name}")
-    for path, lineno in changed_lines(diff):
+    for path, lineno in staged_lines(diff):
         if path in paths:
             found.setdefault((path, lineno), "staged in this commit")
     return tuple(Suspect(path, lineno, why) for (path, lineno), why in list(found.items())[:MAX_SUSPECTS])
 
 
-def changed_lines(diff: str) -> Iterator[tuple[str, int]]:
-    """Path and first line of every hunk of a unified diff without context lines, on the side after the change."""
-    for part in re.split(r"^diff --git ", diff, flags=re.MULTILINE)[1:]:
-        named = re.search(r"^\+\+\+ b/(?P<path>.*?)\t?$", part, re.MULTILINE)
-        if named:
-            for hunk in HUNK.finditer(part):
-                yield named["path"], max(int(hunk["start"]), 1)
+def staged_lines(diff: str) -> dict[tuple[str, int], None]:
+    """Path and number of each line that a unified diff adds, in their order; the path is that behind `+++ b/`."""
+    lines: dict[tuple[str, int], None] = {}
+    path, row = "", 0
+    for line in diff.split("\n"):
+        hunk = HUNK.match(line)
+        if hunk:
+            row = int(hunk[1])
+        elif line.startswith("+++ "):
+            path = line[4:].rstrip("\t\r").removeprefix("b/")
+        elif line.startswith("+"):
+            lines[path, row] = None
+            row += 1
+        elif line.startswith(" "):
+            row += 1
+    return lines

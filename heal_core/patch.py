@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 
-from heal_core.source import split_lines
+from heal_core.source import opcodes, split_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,7 @@ class Rewrite:
     def changed_lines(self) -> int:
         """How many lines the patch takes away or adds, whichever is more."""
         old, new = (split_lines(data.decode("utf-8", "replace")) for data in (self.before, self.after))
-        blocks = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-        return sum(max(i2 - i1, j2 - j1) for tag, i1, i2, j1, j2 in blocks if tag != "equal")
+        return sum(max(i2 - i1, j2 - j1) for tag, i1, i2, j1, j2 in opcodes(old, new) if tag != "equal")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Running git: explicit environment, bytes in and out, a time limit, nothing of the repository's configuration executed."""
+"""Running git: explicit environment, bytes in and out, a time limit, nothing of a repository's settings executed."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from heal_core.imports import ImportGraph
+from heal_core.import_graph import ImportGraph
 from heal_core.pytest_settings import Settings
 
 NAME_BYTES = bytes(c if chr(c).isalnum() or chr(c) in "_-." or c >= 0x80 else ord(" ") for c in range(256))

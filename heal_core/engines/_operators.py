@@ -8,9 +8,8 @@ from collections.abc import Iterator
 
 from heal_core.engines import _code as code
 from heal_core.engines._code import Draft, Splice, Token
-from heal_core.localize import Case
+from heal_core.localize import Case, staged_lines
 
-HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 INSTEAD: dict[str, tuple[str, ...]] = {
     "<": ("<=", ">"),
     "<=": ("<", ">="),
@@ -49,24 +48,6 @@ def mutations(case: Case) -> Iterator[Draft]:
             for text in _instead(token):
                 told = f"Line {lineno} of {path} may have to say `{text}` where it says `{token.text}`."
                 yield Draft(source, code.spliced(source.text, [Splice(token.start, token.end, text)]), told)
-
-
-def staged_lines(diff: str) -> dict[tuple[str, int], None]:
-    """Path and number of each line that a unified diff adds, in their order; the path is that behind `+++ b/`."""
-    lines: dict[tuple[str, int], None] = {}
-    path, row = "", 0
-    for line in diff.split("\n"):
-        hunk = HUNK.match(line)
-        if hunk:
-            row = int(hunk[1])
-        elif line.startswith("+++ "):
-            path = line[4:].rstrip("\t\r").removeprefix("b/")
-        elif line.startswith("+"):
-            lines[path, row] = None
-            row += 1
-        elif line.startswith(" "):
-            row += 1
-    return lines
 
 
 def _instead(token: Token) -> tuple[str, ...]:

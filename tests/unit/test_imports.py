@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heal_core.imports import Import, ImportGraph, imported_modules, importers, imports_of
+from heal_core.import_graph import ImportGraph, imported_modules, importers
+from heal_core.imports import Import, imports_of
 from heal_core.pytest_settings import FolderSettings, Settings, read_settings
 
 
