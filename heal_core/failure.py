@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+# Control sequences of terminals (ECMA-48 CSI, and OSC as xterm ends it), then every other control character but tab
+# and line end.
+ESCAPES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]|[\x00-\x08\x0b-\x1f\x7f]"
+)
+# The probe reports less deep ones only.
+MAX_DEPTH = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,31 +98,42 @@ class Failure:
         return root.type, ":".join(f"{f.path}:{f.name}" for f in root.frames[-1:])
 
 
+def plain(text: str) -> str:
+    """`text` without control sequences, its line ends as LF, what no encoding can hold as an escape."""
+    printable = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return ESCAPES.sub("", printable.replace("\r\n", "\n"))
+
+
 def from_event(nodeid: str, when: str, payload: Mapping[str, Any], to_path: Callable[[str], str]) -> Failure:
     """The failure in an event of the probe (`heal_core/probe/selfheal_probe.py`); `to_path` makes its absolute paths
     relative to the repository.
 
-    Raises KeyError, TypeError or ValueError when the event does not have the probe's shape.
+    Raises KeyError, TypeError, ValueError or OverflowError when the event does not have the probe's shape.
     """
     raised = payload["raised"]
-    text = str(payload["text"])
-    if subtest := payload.get("subtest"):
+    text = plain(payload["text"])
+    subtest = plain(payload.get("subtest", ""))
+    if subtest:
         text = f"subtest {subtest}\n{text}"
-    return Failure(
-        nodeid, when, None if raised is None else _raised(raised, to_path, subtest), text, str(payload["output"])
-    )
+    exception = None if raised is None else _raised(raised, to_path, 0, subtest)
+    return Failure(nodeid, when, exception, text, plain(payload["output"]))
 
 
-def _raised(row: Mapping[str, Any], to_path: Callable[[str], str], subtest: Any = None) -> Raised:
-    frames = tuple(
-        Frame(to_path(path), int(lineno), str(name), str(line)) for path, lineno, name, line in row["frames"]
-    )
-    message = f"{row['message']} [subtest {subtest}]" if subtest else str(row["message"])
+def _raised(row: Mapping[str, Any], to_path: Callable[[str], str], depth: int, subtest: str = "") -> Raised:
+    if depth > MAX_DEPTH:
+        raise ValueError("an exception has too long a chain")
+
+    def inner(other: Mapping[str, Any] | None) -> Raised | None:
+        return None if other is None else _raised(other, to_path, depth + 1)
+
+    message = plain(row["message"])
     return Raised(
-        type=str(row["type"]),
-        message=message,
-        frames=frames,
-        cause=None if row["cause"] is None else _raised(row["cause"], to_path),
-        context=None if row["context"] is None else _raised(row["context"], to_path),
-        members=tuple(_raised(member, to_path) for member in row["members"] if member is not None),
+        type=plain(row["type"]),
+        message=f"{message} [subtest {subtest}]" if subtest else message,
+        frames=tuple(
+            Frame(to_path(path), int(lineno), plain(name), plain(line)) for path, lineno, name, line in row["frames"]
+        ),
+        cause=inner(row["cause"]),
+        context=inner(row["context"]),
+        members=tuple(member for member in map(inner, row["members"]) if member is not None),
     )

@@ -7,6 +7,7 @@ pytest's own rules of what that status means (its documentation, "Exit codes").
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -14,13 +15,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from heal_core import traceback
-from heal_core.failure import Failure, from_event
+from heal_core.failure import Failure, from_event, plain
 from heal_core.interpreter import Interpreter
 from heal_core.sandbox import Finished, Job, Limits, Sandbox
 from heal_core.workspace import Workspace
 
 PROBE = Path(__file__).parent / "probe"
-NO_PYTEST_STATUS = 64
+USAGE_STATUS, NO_TESTS_STATUS, NO_PYTEST_STATUS = 4, 5, 64
+ERROR_LINE = re.compile(r"\berror\b", re.IGNORECASE)
 OUTPUT_TAIL_CHARACTERS = 6000
 
 
@@ -96,7 +98,7 @@ def combine(results: Sequence[Result]) -> Result:
 
 
 def _job(plan: Run, sandbox: Sandbox, workspace: Workspace, only: Sequence[str] | None) -> Job:
-    base = workspace.seen_at if sandbox.isolates else workspace.folder
+    base = workspace.seen_at if sandbox.isolates else workspace.folder.resolve()
     prefix = f"{plan.rootdir}/" if plan.rootdir else ""
     files = [f"./{path.removeprefix(prefix)}" for path in plan.files]
     spec = {
@@ -124,7 +126,7 @@ def judge(plan: Run, done: Finished, workspace: Workspace) -> Result:
     account = _Account(plan, done, workspace)
     try:
         account.read()
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
         return account.result(Status.TAMPERED, f"the report of the run is not what the probe writes ({error})")
     return account.verdict()
 
@@ -139,7 +141,7 @@ class _Account:
         self.failures: list[Failure] = []
         self.deselected = 0
         self.running = ""
-        self.finish: Mapping[str, Any] | None = None
+        self.finish: Mapping[str, int] = {}
         self.collect_errors = 0
         self.session_error = False
         self.foreign: Sequence[str] = ()
@@ -149,12 +151,16 @@ class _Account:
         if self.done.overflowed:
             raise ValueError("it is too long")
         for line in self.done.report.splitlines():
-            if self.finish is not None:
+            if self.finish:
                 raise ValueError("something follows its end")
             row = json.loads(line)
             self.EVENTS[row["event"]](self, row)
 
+    def _collecting(self, row: Mapping[str, Any]) -> None:
+        self.running = self._id(row)
+
     def _collected(self, row: Mapping[str, Any]) -> None:
+        self.running = ""
         if self.phases.setdefault(self._id(row), []):
             raise ValueError("a test is collected after it ran")
 
@@ -185,11 +191,13 @@ class _Account:
 
     def _finish(self, row: Mapping[str, Any]) -> None:
         self.finish = {name: int(row[name]) for name in ("status", "failed", "collected")}
+        self.running = ""
 
     def _no_pytest(self, row: Mapping[str, Any]) -> None:
         self.missing = row
 
     EVENTS: ClassVar[Mapping[str, Callable[[_Account, Mapping[str, Any]], None]]] = {
+        "collecting": _collecting,
         "collected": _collected,
         "deselected": _deselected,
         "running": _running,
@@ -202,6 +210,8 @@ class _Account:
     }
 
     def _id(self, row: Mapping[str, Any]) -> str:
+        if not isinstance(row["id"], str):
+            raise TypeError("an id is not a text")
         return f"{self.prefix}{row['id']}" if row["id"] else self.plan.rootdir
 
     def _add(self, nodeid: str, when: str, payload: Mapping[str, Any]) -> None:
@@ -209,12 +219,11 @@ class _Account:
 
     def _path(self, absolute: str) -> str:
         """A path that the run saw, relative to the repository where it lies in it and not in the environment."""
-        path = Path(absolute)
-        if any(path.is_relative_to(folder) for folder in self.plan.interpreter.readable):
+        path, root = Path(absolute), self.done.root
+        inside = [folder for folder in self.plan.interpreter.readable if folder.is_relative_to(root)]
+        if not path.is_relative_to(root) or any(path.is_relative_to(folder) for folder in inside):
             return absolute
-        if not path.is_relative_to(self.done.root):
-            return absolute
-        return self.workspace.real(path.relative_to(self.done.root).as_posix())
+        return self.workspace.real(path.relative_to(root).as_posix())
 
     def verdict(self) -> Result:
         """The rules, the first that fits."""
@@ -227,7 +236,7 @@ class _Account:
             return self.result(Status.BROKEN, words)
         if self.done.timed_out:
             return self._stopped(Status.TIMED_OUT, "timeout")
-        if finish is None:
+        if not finish:
             return self._unfinished()
         if finish["status"] != status:
             return self.result(Status.TAMPERED, f"pytest ended with {finish['status']}, its process with {status}")
@@ -237,35 +246,41 @@ class _Account:
         """pytest did not come to its end: it could not start, was told to exit, or its process died."""
         if self.failures and (self.session_error or not self.running):
             return self.result(Status.FAILED)
+        if self.done.exit_status == USAGE_STATUS and not self.running:
+            return self.result(Status.BROKEN, f"pytest could not start: {self._complaint()}")
         if not self.done.report:
-            last = self._output().strip().rpartition("\n")[2]
-            return self.result(Status.BROKEN, f"the interpreter did not get as far as pytest: {last}")
-        if self.done.exit_status == 4:
-            return self.result(Status.BROKEN, "pytest could not start")
+            return self.result(Status.BROKEN, f"the interpreter did not get as far as pytest: {self._complaint()}")
         return self._stopped(Status.FAILED, "crash")
+
+    def _complaint(self) -> str:
+        """The line of the output that says what is wrong, the last one where none says so."""
+        lines = [line.strip() for line in self._output().splitlines() if line.strip()]
+        complaints = [line for line in lines if ERROR_LINE.search(line)]
+        return (complaints or lines or [f"exit {self.done.exit_status}, and not a word"])[-1]
 
     def _stopped(self, status: Status, when: str) -> Result:
         """The process died in the middle: the test that was running is what is known."""
         output = self._output()
-        frames = traceback.faulthandler_frames(output, self._path)
+        known = traceback.faulthandler_frames(output, self._path)
+        frames = tuple(frame for frame in known if not frame.path.startswith(str(PROBE)))
         raised = traceback.fatal(output, when, self.done.exit_status, self.plan.limits.seconds, frames)
         self.failures.append(Failure(self.running, when, raised, output))
-        if self.running:
-            self.phases.setdefault(self.running, []).append(f"{when} failed")
+        if self.running in self.phases:
+            self.phases[self.running].append(f"{when} failed")
         return self.result(status)
 
     def _finished(self, status: int) -> Result:
-        failed = any("failed" in row for rows in self.phases.values() for row in rows)
-        silent = [nodeid for nodeid, rows in self.phases.items() if not rows]
-        if status == 0 and (failed or self.failures or silent):
+        well = {"passed", "skipped", "xfailed"}.issuperset(map(_outcome_of, self.phases.values()))
+        if status == 0 and (not well or self.failures or self.finish["failed"]):
             return self.result(Status.TAMPERED, "pytest ended well, yet not every test is reported as passed")
+        if status in (0, NO_TESTS_STATUS) and not self.phases and not self.failures:
+            return self.result(Status.NO_TESTS)
         if status == 0:
             return self.result(Status.PASSED)
-        if status == 5 and not self.phases:
-            return self.result(Status.NO_TESTS)
         if status in (1, 2, 3) and self.failures:
             return self.result(Status.FAILED)
-        return self.result(Status.BROKEN, f"pytest ended with exit {status}, and no test is reported as failed")
+        words = f"pytest ended with exit {status}, and no test is reported as failed: {self._complaint()}"
+        return self.result(Status.BROKEN, words)
 
     def result(self, status: Status, problem: str = "") -> Result:
         """The result so far, under `status`."""
@@ -280,7 +295,7 @@ class _Account:
         )
 
     def _output(self) -> str:
-        return traceback.plain(self.done.output.decode("utf-8", "replace"))
+        return plain(self.done.output.decode("utf-8", "replace"))
 
 
 def _outcome_of(rows: Iterable[str]) -> str:

@@ -7,23 +7,13 @@ from collections.abc import Callable
 
 from heal_core.failure import Frame, Raised
 
-# Control sequences of terminals (ECMA-48 CSI, and OSC as xterm ends it), then every other control character but tab
-# and line end.
-ESCAPES = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]|[\x00-\x08\x0b-\x1f\x7f]"
-)
-
 # One row of faulthandler's dump, the innermost call first.
 FAULT_FRAME = re.compile(r'^\s+File "(?P<path>.+)", line (?P<lineno>\d+) in (?P<name>.+)$', re.MULTILINE)
 FAULT_THREAD = re.compile(r"^(?:Current thread|Thread|Timeout) .*$", re.MULTILINE)
-FATAL = re.compile(r"^Fatal Python error: (?P<what>.+)$", re.MULTILINE)
+# Not at the start of a line: pytest has printed the name of the file, and no line end.
+FATAL = re.compile(r"Fatal Python error: (?P<what>.+)")
 
 SIGNAL_NAMES = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
-
-
-def plain(text: str) -> str:
-    """`text` without control sequences, its line ends as LF."""
-    return ESCAPES.sub("", text.replace("\r\n", "\n"))
 
 
 def faulthandler_frames(text: str, to_path: Callable[[str], str]) -> tuple[Frame, ...]:

@@ -13,7 +13,8 @@ import importlib.util
 import json
 import os
 import sys
-from typing import IO, List
+import time
+from typing import List
 
 NO_PYTEST_STATUS = 64
 # The stack is dumped this share of the time limit into the run, so that a test that hangs can be named.
@@ -25,7 +26,7 @@ def main() -> int:
     here = sys.path.pop(0)
     spec = json.loads(sys.stdin.buffer.read().decode("utf-8"))
     _detach_stdin()
-    faulthandler.dump_traceback_later(max(spec["seconds"] * DUMP_AT, 0.5), exit=False, file=_stderr_copy())
+    _watch(max(spec["seconds"] * DUMP_AT, 0.5))
     # The working directory is not yet on the path: a `pytest.py` of the repository cannot take the runner's place.
     try:
         import pytest
@@ -35,11 +36,10 @@ def main() -> int:
     sys.path.append(here)
     import selfheal_probe  # type: ignore[import-not-found]
 
-    selfheal_probe.only = spec["only"]
-    selfheal_probe.original = spec["original"]
+    selfheal_probe.given.update(only=spec["only"], original=spec["original"])
     sys.path.insert(0, os.getcwd())
     _add_roots(spec["roots"], spec["roots_first"])
-    return int(pytest.main(_runner_args() + spec["args"]))
+    return int(pytest.main(spec["args"] + _runner_args()))
 
 
 def _detach_stdin() -> None:
@@ -49,9 +49,22 @@ def _detach_stdin() -> None:
     os.close(null)
 
 
-def _stderr_copy() -> IO[str]:
-    """Standard error as it is now, before pytest captures it."""
-    return os.fdopen(os.dup(2), "w")
+def _watch(seconds: float) -> None:
+    """Dump the stack after so many seconds, on standard error as it is now, before pytest captures it.
+
+    The watching thread does not live across a fork: the child would wait for it at its end, and Python would warn of a
+    fork with threads.
+    """
+    until = time.monotonic() + seconds
+    errors = os.dup(2)
+
+    def arm() -> None:
+        left = until - time.monotonic()
+        if left > 0:
+            faulthandler.dump_traceback_later(left, exit=False, file=errors)
+
+    arm()
+    os.register_at_fork(before=faulthandler.cancel_dump_traceback_later, after_in_parent=arm)
 
 
 def _report_missing(error: ImportError) -> None:
@@ -69,7 +82,10 @@ def _add_roots(roots: List[str], first: bool) -> None:
 
 
 def _runner_args() -> List[str]:
-    """Settings that fit a run of a part of the suite: thresholds on coverage would fail any part."""
+    """Settings that fit a run of a part of the suite: thresholds on coverage would fail any part.
+
+    They come last: of an option given twice the last one counts.
+    """
     scratch = os.path.join(os.environ.get("TMPDIR", "/tmp"), "selfheal-cache")
     args = ["-p", "selfheal_probe", "-o", "cache_dir=" + scratch]
     if importlib.util.find_spec("pytest_cov"):

@@ -2,16 +2,18 @@
 
 Runs inside the project's interpreter: standard library only, Python 3.8 up, pytest 7 up. The events:
 
+    {"event": "collecting", "id"}                     a file that is imported next
     {"event": "collected", "id"}                      a test that will run
     {"event": "deselected", "count"}
     {"event": "running", "id"}
     {"event": "outcome", "id", "when", "outcome", "failure"}   outcome: passed, failed, skipped or xfailed
     {"event": "collect-error", "id", "failure"}
-    {"event": "session-error", "failure"}             a conftest or pytest itself
+    {"event": "session-error", "failure"}             a conftest or pytest itself, or the run was interrupted
     {"event": "foreign", "files"}                     modules that came from the original tree
     {"event": "finish", "status", "failed", "collected"}
 
-`failure` is {"raised", "text", "output"}, `raised` {"type", "message", "frames", "cause", "context", "members"} or null.
+`failure` is {"raised", "text", "output"}, `raised` is null or
+{"type", "message", "frames", "cause", "context", "members"}.
 
 PYTEST_DONT_REWRITE: the launcher imports it first, of which pytest would warn otherwise.
 """
@@ -22,13 +24,12 @@ import json
 import linecache
 import os
 import sys
-from typing import Any, Generator, Optional, Set
+from typing import Any, Dict, Generator, List, Optional, Set
 
 import pytest
 
-# Set by the launcher, or on an xdist worker by its controller.
-only: Any = None
-original = ""
+# Set by the launcher, or on an xdist worker by its controller; what it means is said in launch.py.
+given: Dict[str, Any] = {"only": None, "original": ""}
 
 MAX_TEXT = 20000
 MAX_MESSAGE = 8000
@@ -41,15 +42,22 @@ RUNNER_PARTS = (os.sep + "_pytest" + os.sep, os.sep + "pluggy" + os.sep, "selfhe
 _fd = int(os.environ.pop("SELFHEAL_REPORT_FD", "-1"))
 if _fd >= 0:
     os.set_inheritable(_fd, False)
+_pid = os.getpid()
 
 
 def emit(**row: Any) -> None:
-    """Write one event."""
-    if _fd < 0:
+    """Write one event; a process that a test forked has nothing to report."""
+    if _fd < 0 or os.getpid() != _pid:
         return
     data = (json.dumps(row) + "\n").encode("ascii")
     while data:
         data = data[os.write(_fd, data) :]
+
+
+def pytest_addoption(parser: Any, pluginmanager: Any) -> None:
+    # The launcher sets it; where its owner is left out pytest would warn of a setting that it does not know.
+    if pluginmanager.is_blocked("cacheprovider"):
+        parser.addini("cache_dir", "not used")
 
 
 # -- what is collected ---------------------------------------------------------------------------------------------
@@ -57,9 +65,9 @@ def emit(**row: Any) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: Any, items: Any) -> None:
-    if only is None:
+    if given["only"] is None:
         return
-    wanted = set(only)
+    wanted = set(given["only"])
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in wanted])
     items[:] = [item for item in items if item.nodeid in wanted]
 
@@ -83,22 +91,29 @@ def pytest_xdist_node_collection_finished(node: Any, ids: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    node.workerinput["selfheal_only"] = only
+    node.workerinput["selfheal_only"] = given["only"]
 
 
 def pytest_configure(config: Any) -> None:
-    global only
-    only = getattr(config, "workerinput", {}).get("selfheal_only", only)
+    given["only"] = getattr(config, "workerinput", {}).get("selfheal_only", given["only"])
 
 
 # -- what fails before a test runs ---------------------------------------------------------------------------------
 
 
+# What passed through pytest's own guards and will be seen once more, when it ends the session.
+_told: List[BaseException] = []
+_not_collected: Set[str] = set()
+
+
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_make_collect_report(collector: Any) -> Generator[None, Any, None]:
+    if isinstance(collector, pytest.File):
+        emit(event="collecting", id=collector.nodeid)
     outcome = yield
     if outcome.excinfo is not None:
-        # SystemExit at import passes through pytest's own guard.
+        # SystemExit at import, for one.
+        _told.append(outcome.excinfo[1])
         emit(event="collect-error", id=collector.nodeid, failure=_failure(outcome.excinfo[1], "", ""))
         return
     report = outcome.get_result()
@@ -110,7 +125,9 @@ def pytest_make_collect_report(collector: Any) -> Generator[None, Any, None]:
 
 
 def pytest_collectreport(report: Any) -> None:
-    if report.outcome == "failed":
+    # Every xdist worker collects everything.
+    if report.outcome == "failed" and report.nodeid not in _not_collected:
+        _not_collected.add(report.nodeid)
         failure = getattr(report, "selfheal", None) or _failure(None, report.longrepr, "")
         emit(event="collect-error", id=report.nodeid, failure=failure)
 
@@ -123,7 +140,18 @@ def pytest_load_initial_conftests(early_config: Any) -> Generator[None, Any, Non
 
 
 def pytest_internalerror(excrepr: Any, excinfo: Any) -> None:
-    emit(event="session-error", failure=_failure(excinfo.value, excrepr, ""))
+    _session_error(excinfo.value, excrepr)
+
+
+def pytest_keyboard_interrupt(excinfo: Any) -> None:
+    # Not pytest's own word for a session that its errors end.
+    if not isinstance(excinfo.value, pytest.Session.Interrupted):
+        _session_error(excinfo.value, "")
+
+
+def _session_error(value: BaseException, longrepr: Any) -> None:
+    if not any(value is told for told in _told):
+        emit(event="session-error", failure=_failure(value, longrepr, ""))
 
 
 # -- the tests -----------------------------------------------------------------------------------------------------
@@ -142,14 +170,16 @@ def pytest_runtest_makereport(call: Any) -> Generator[None, Any, None]:
         report.selfheal = _failure(value, report.longrepr, _sections(report))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_logreport(report: Any) -> None:
     outcome = "xfailed" if hasattr(report, "wasxfail") and report.outcome == "skipped" else report.outcome
     failure = None
     if report.outcome == "failed":
         failure = getattr(report, "selfheal", None) or _failure(None, report.longrepr, _sections(report))
         context = getattr(report, "context", None)
-        if context is not None:
-            failure = dict(failure, subtest=_clip(_subtest(context), MAX_MESSAGE))
+        if context is not None and "subtest" not in failure:
+            # On the report again: a worker's words, before they are carried to its controller.
+            report.selfheal = failure = dict(failure, subtest=_clip(_subtest(context), MAX_MESSAGE))
     emit(event="outcome", id=report.nodeid, when=report.when or "call", outcome=outcome, failure=failure)
 
 
@@ -163,17 +193,17 @@ def _subtest(context: Any) -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: Any) -> None:
-    if original:
-        _report_foreign()
+    if given["original"]:
+        _report_foreign(os.path.join(given["original"], ""))
     # Other plugins may have changed the status in this very hook.
     emit(event="finish", status=int(session.exitstatus), failed=session.testsfailed, collected=session.testscollected)
 
 
-def _report_foreign() -> None:
+def _report_foreign(original: str) -> None:
     """Modules of the original tree that were imported in the place of the workspace's."""
     prefixes = tuple(os.path.join(os.path.abspath(p), "") for p in (sys.prefix, os.getcwd(), os.path.dirname(__file__)))
     files = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]
-    inside = [f for f in files if f.startswith(os.path.join(original, "")) and not f.startswith(prefixes)]
+    inside = [f for f in files if f.startswith(original) and not f.startswith(prefixes)]
     if inside:
         emit(event="foreign", files=inside[:5])
 
@@ -186,13 +216,12 @@ def _failure(value: Optional[BaseException], longrepr: Any, output: str) -> Any:
     return {"raised": raised, "text": _clip(_text(longrepr), MAX_TEXT), "output": _clip(output, MAX_TEXT)}
 
 
-def _root(value: Any) -> BaseException:
+def _root(value: BaseException) -> BaseException:
     """The project's exception inside the one in which pytest wraps it at collection."""
-    if type(value).__name__ == "ConftestImportFailure":
-        return getattr(value, "cause", None) or value.__cause__ or value
-    if type(value).__name__ == "CollectError" and value.__cause__ is not None:
-        return value.__cause__
-    return value
+    if type(value).__name__ not in ("ConftestImportFailure", "CollectError"):
+        return value
+    cause = getattr(value, "cause", None) or value.__cause__
+    return cause if isinstance(cause, BaseException) else value
 
 
 def _raised(value: Optional[BaseException], depth: int, seen: Set[int]) -> Any:
@@ -215,7 +244,7 @@ def _raised(value: Optional[BaseException], depth: int, seen: Set[int]) -> Any:
 
 def _type_name(cls: type) -> str:
     module = cls.__module__
-    return cls.__qualname__ if module in ("builtins", "__main__") else module + "." + cls.__qualname__
+    return cls.__qualname__ if module in ("builtins", "__main__") else "%s.%s" % (module, cls.__qualname__)
 
 
 def _message(value: BaseException) -> str:
