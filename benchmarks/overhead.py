@@ -2,8 +2,8 @@
 
     python benchmarks/overhead.py [--rounds N] [--tests N]
 
-Makes a small repository with a staged change and N tests of about 0.5 s in all. The two commands run alternately, so that
-a change of the machine's speed meets both. Prints the median seconds of each, the ratio of the medians, and the
+Makes a small repository with a staged change and N tests of about 0.5 s in all. The two commands run alternately, so
+that a change of the machine's speed meets both. Prints the median seconds of each, the ratio of the medians, and the
 difference; never fails on a number.
 """
 
