@@ -69,8 +69,7 @@ def find_interpreter(config: Config, environ: Mapping[str, str], snapshot: Snaps
     from heal_core import interpreter
 
     def tracked(path: str) -> bool:
-        folder = path.partition("/")[0]
-        return any(name == folder or name.startswith(f"{folder}/") for name in snapshot.paths())
+        return any(name == path or name.startswith(f"{path}/") for name in snapshot.paths())
 
     return interpreter.find(config.tests.python, environ, snapshot.repo.toplevel, Path(sys.prefix), tracked)
 
