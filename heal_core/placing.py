@@ -75,14 +75,19 @@ class Index:
         git.run("update-index", "-q", "--refresh", ok=(0, 1))
         return copy
 
-    def move(self, filled: Path) -> None:
-        """Write a copy from `filled` into the lock, and make the lock the index, as git does."""
-        with open(self.lock, "r+b") as file:
+    def ready(self, filled: Path, folder: Path) -> Path:
+        """A copy of `filled` in `folder`, on disk and with the index's own mode, that only needs to be renamed."""
+        ready = folder / f"new-{self.path.name}"
+        with open(ready, "wb") as file:
             file.write(filled.read_bytes())
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(self.lock, self.path.stat().st_mode & 0o7777)
-        os.replace(self.lock, os.path.realpath(self.path))
+        os.chmod(ready, self.path.stat().st_mode & 0o7777)
+        return ready
+
+    def become(self, ready: Path) -> None:
+        """Make the copy the index, in one step."""
+        os.replace(ready, os.path.realpath(self.path))
 
 
 def place(
@@ -93,6 +98,7 @@ def place(
     `commit` is the git commit that this runs in, which must still live. Raises NotPlaced, with nothing changed, when
     placing would touch what is not ours, or is not what was tested.
     """
+    _check_alive(commit)
     check_style(snapshot)
     _check_unmarked(snapshot, patch)
     _check_unchanged(snapshot)
@@ -101,12 +107,13 @@ def place(
     found = {rewrite.path: _planned(snapshot, rewrite, "PRE_COMMIT" in environ) for rewrite in patch.files}
     files = [file for file in found.values() if file is not None]
     _check_stash(snapshot, patch, environ)
-    with undisturbed(), locked(_indexes(snapshot, patch, lines)) as indexes:
+    heal = _record(snapshot, patch, found, expected, story, environ)
+    indexes = _indexes(snapshot, patch, lines)
+    with undisturbed(), _recorded(snapshot, heal, files) as folder, locked(indexes, folder):
         _check_alive(commit)
         _check_unchanged(snapshot, files)
-        heal = _record(snapshot, patch, found, expected, story, indexes, environ)
-        with _recorded(snapshot, heal), _written(files):
-            _stage(snapshot, patch.files, indexes, expected)
+        with _written(files, heal.id):
+            _stage(snapshot, patch.files, indexes, expected, folder)
     return heal.id
 
 
@@ -174,10 +181,10 @@ def _expected_tree(snapshot: Snapshot, lines: bytes) -> str:
 def _planned(snapshot: Snapshot, rewrite: Rewrite, framework: bool) -> Worktree | None:
     """What the user's file shall hold: the fix, with their unstaged lines kept; None where they have no such file."""
     path = snapshot.repo.toplevel / rewrite.path
-    state = _state(snapshot.repo.toplevel, rewrite.path)
-    if state is None:
+    there = state(snapshot.repo.toplevel, rewrite.path)
+    if there is None:
         return None
-    if not stat.S_ISREG(state.st_mode):
+    if not stat.S_ISREG(there.st_mode):
         raise NotPlaced(f"{rewrite.path} is not a regular file in the working tree.")
     now = path.read_bytes()
     base, fixed = (_as_checked_out(snapshot, rewrite.path, data) for data in (rewrite.before, rewrite.after))
@@ -186,7 +193,7 @@ def _planned(snapshot: Snapshot, rewrite: Rewrite, framework: bool) -> Worktree 
     then = fixed if now == base else merged(snapshot, now, base, fixed)
     if then is None:
         raise NotPlaced(f"the fix overlaps your unstaged lines in {rewrite.path}.")
-    return Worktree(path, now, then, stat.S_IMODE(state.st_mode))
+    return Worktree(path, now, then, stat.S_IMODE(there.st_mode))
 
 
 def _check_unmarked(snapshot: Snapshot, patch: Patch) -> None:
@@ -197,7 +204,7 @@ def _check_unmarked(snapshot: Snapshot, patch: Patch) -> None:
             raise NotPlaced(f"{os.fsdecode(row[2:])} is marked as assume-unchanged or skip-worktree.")
 
 
-def _state(toplevel: Path, path: str) -> os.stat_result | None:
+def state(toplevel: Path, path: str) -> os.stat_result | None:
     """What lies at `path`, None where nothing does; as for git, nothing lies beyond a symbolic link."""
     folders = list((toplevel / path).parents)[: path.count("/")]
     if any(folder.is_symlink() for folder in folders):
@@ -308,22 +315,20 @@ def _check_alive(commit: Process | None) -> None:
 
 
 @contextlib.contextmanager
-def locked(indexes: Sequence[Index]) -> Iterator[Sequence[Index]]:
-    """git's own lock of every index: no git command stages anything meanwhile, and none finds an index half written."""
-    made: list[tuple[Path, int]] = []
-    try:
+def locked(indexes: Sequence[Index], folder: Path) -> Iterator[None]:
+    """git's own lock of every index: no git command stages anything meanwhile, and none finds an index half written.
+
+    `folder` is that of the heal's record, which tells after a crash that the locks are ours.
+    """
+    with contextlib.ExitStack() as held:
         for index in indexes:
-            fd = os.open(index.lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
-            made.append((index.lock, os.fstat(fd).st_ino))
-            os.close(fd)
-        yield indexes
-    except FileExistsError as error:
-        raise NotPlaced(f"another git process holds the index ({error.filename} is there).") from None
-    except OSError as error:
-        raise NotPlaced(f"the index could not be written: {error.strerror}.") from None
-    finally:
-        for lock, inode in made:
-            recovery.remove_lock(lock, inode)
+            try:
+                held.enter_context(recovery.lock_file(folder, index.lock))
+            except FileExistsError:
+                raise NotPlaced(f"another git process holds the index ({index.lock} is there).") from None
+            except OSError as error:
+                raise NotPlaced(f"the index could not be locked: {error.strerror}.") from None
+        yield
 
 
 def _record(
@@ -332,7 +337,6 @@ def _record(
     found: Mapping[str, Worktree | None],
     expected: str,
     story: Story,
-    indexes: Sequence[Index],
     environ: Mapping[str, str],
 ) -> recovery.Heal:
     """All that `undo` needs, and all that `log` tells."""
@@ -352,7 +356,6 @@ def _record(
         tokens=story.tokens,
         seconds=story.seconds,
         stash=str(stashed_patch(environ) or ""),
-        locks=tuple((str(index.lock), index.lock.stat().st_ino) for index in indexes),
         files=tuple(
             recovery.Content(
                 path=rewrite.path,
@@ -368,22 +371,27 @@ def _record(
 
 
 @contextlib.contextmanager
-def _recorded(snapshot: Snapshot, heal: recovery.Heal) -> Iterator[None]:
-    """The recovery record is on disk before the first write, and says afterwards that all was placed."""
+def _recorded(snapshot: Snapshot, heal: recovery.Heal, files: Sequence[Worktree]) -> Iterator[Path]:
+    """The recovery record is on disk before the first write, and says afterwards that all was placed.
+
+    It is forgotten when nothing was; but a file that could not be put back is still in need of it.
+    """
     try:
         folder = recovery.write(snapshot.repo.records, heal)
     except OSError as error:
         raise NotPlaced(f"the recovery record could not be written: {error.strerror}.") from None
     try:
-        yield
+        yield folder
     except BaseException:
-        recovery.forget(folder)
+        if not any(_holds(file.path, file.then) for file in files if file.then != file.now):
+            recovery.forget(folder)
         raise
-    recovery.advance(folder, recovery.PLACED)
+    with contextlib.suppress(OSError):  # all is placed, and can be undone from this record too
+        recovery.advance(folder, recovery.PLACED)
 
 
 @contextlib.contextmanager
-def _written(files: Sequence[Worktree]) -> Iterator[None]:
+def _written(files: Sequence[Worktree], identity: str) -> Iterator[None]:
     """The working tree's files as they shall be; put back when what follows fails.
 
     They come before the index: a crash in between shows the fix as an unstaged change, never as its reversal.
@@ -391,13 +399,11 @@ def _written(files: Sequence[Worktree]) -> Iterator[None]:
     done: list[Worktree] = []
     try:
         for file in files:
-            replace_file(file.path, file.then, file.mode)
+            replace_file(file.path, file.then, file.mode, identity)
             done.append(file)
         yield
     except BaseException as error:
-        for file in done:
-            if _holds(file.path, file.then):
-                replace_file(file.path, file.now, file.mode)
+        _put_back(done, identity)
         if isinstance(error, OSError):
             raise NotPlaced(f"{error.filename or 'a file'} could not be written: {error.strerror}.") from None
         if isinstance(error, GitError):
@@ -405,27 +411,49 @@ def _written(files: Sequence[Worktree]) -> Iterator[None]:
         raise
 
 
-def replace_file(path: Path, data: bytes, mode: int) -> None:
-    """Write by temporary file and rename, so that a full disk leaves the file whole; owner and mode are kept."""
+def _put_back(files: Sequence[Worktree], identity: str) -> None:
+    """What the files held before, where they still hold what was written. Raises NotPlaced where that fails too."""
+    for file in files:
+        if _holds(file.path, file.then):
+            try:
+                replace_file(file.path, file.now, file.mode, identity)
+            except OSError as error:
+                raise NotPlaced(
+                    f"{file.path} holds the fix, nothing is staged, and the file could not be put back: "
+                    f"{error.strerror}. `selfheal undo {identity}` does it later."
+                ) from None
+
+
+def replace_file(path: Path, data: bytes, mode: int, identity: str) -> None:
+    """Write by temporary file and rename, so that a full disk leaves the file whole; owner and mode are kept.
+
+    The temporary file bears the name of the heal, so that undo finds one that a crash left behind.
+    """
     owner = path.stat()
-    fd, name = tempfile.mkstemp(prefix=".selfheal-", dir=path.parent)
+    temporary = temporary_name(path, identity)
     try:
-        with open(fd, "wb") as file:
+        with open(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, mode)
+        os.chmod(temporary, mode)
         if (owner.st_uid, owner.st_gid) != (os.geteuid(), os.getegid()):
             with contextlib.suppress(PermissionError):
-                os.chown(name, owner.st_uid, owner.st_gid)
-        os.replace(name, path)
+                os.chown(temporary, owner.st_uid, owner.st_gid)
+        os.replace(temporary, path)
     except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)
+        temporary.unlink(missing_ok=True)
         raise
 
 
-def _stage(snapshot: Snapshot, rewrites: Sequence[Rewrite], indexes: Sequence[Index], expected: str) -> None:
+def temporary_name(path: Path, identity: str) -> Path:
+    """Where the new content of the file at `path` is written first, by the heal of that id."""
+    return path.with_name(f".selfheal-{identity}")
+
+
+def _stage(
+    snapshot: Snapshot, rewrites: Sequence[Rewrite], indexes: Sequence[Index], expected: str, folder: Path
+) -> None:
     """Write the fixed blobs into the user's object folder, and move the indexes with their entries into place."""
     git = snapshot.repo.git
     for rewrite in rewrites:
@@ -434,6 +462,7 @@ def _stage(snapshot: Snapshot, rewrites: Sequence[Rewrite], indexes: Sequence[In
     copy = Path(shutil.copyfile(filled[0], snapshot.folder / "expected-index"))
     if snapshot.git.having(GIT_INDEX_FILE=copy).line("write-tree") != expected:
         raise NotPlaced("what would be staged is not what was tested.")
+    ready = [index.ready(file, folder) for index, file in zip(indexes, filled, strict=True)]
     # git reads the first of two when it makes the commit, and keeps the second: never the second without the first.
-    for index, file in zip(indexes, filled, strict=True):
-        index.move(file)
+    for index, file in zip(indexes, ready, strict=True):
+        index.become(file)

@@ -8,6 +8,7 @@ it, no push sends it and no clean-up prunes it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -24,6 +25,8 @@ from heal_core.errors import HealError
 KEPT = 20
 PLACING, PLACED, UNDONE = "placing", "placed", "undone"
 PHASES = (PLACING, PLACED, UNDONE)
+# What a file system says that knows no hard links, or when two folders lie on two of them.
+NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +48,9 @@ class Content:
 class Heal:
     """One heal, as it is recorded.
 
-    `phase` is "placing", "placed" or "undone"; `process` is the selfheal that placed it; `locks` are the lock files
-    that it made, each with its inode; `model` is "" for an engine without one; `attempts`, `tokens` and `seconds` are
-    what it cost; `stash` is where a hook framework kept unstaged changes meanwhile.
+    `phase` is "placing", "placed" or "undone"; `process` is the selfheal that placed it; `model` is "" for an engine
+    without one; `attempts`, `tokens` and `seconds` are what it cost; `stash` is where a hook framework kept unstaged
+    changes meanwhile.
     """
 
     id: str
@@ -64,7 +67,6 @@ class Heal:
     tokens: int
     seconds: float
     stash: str
-    locks: tuple[tuple[str, int], ...]
     files: tuple[Content, ...]
 
     @property
@@ -74,8 +76,9 @@ class Heal:
 
 
 def new_id() -> str:
-    """An id that sorts by time."""
-    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}"
+    """An id that sorts by time, also among the heals of one second."""
+    seconds, nanoseconds = divmod(time.time_ns(), 10**9)
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(seconds))}-{nanoseconds // 1000:06}"
 
 
 def write(records: Path, heal: Heal) -> Path:
@@ -136,13 +139,48 @@ def interrupted(records: Path) -> tuple[str, ...]:
     return tuple(name for name in names if (heal := _read(folder / name)) is not None and heal.interrupted)
 
 
-def remove_lock(lock: Path, inode: int) -> None:
-    """Remove a lock file of our own making, which the inode tells; git's own stay."""
+@contextlib.contextmanager
+def lock_file(folder: Path, lock: Path) -> Iterator[None]:
+    """The lock file `lock`, made for the heal recorded in `folder`, gone again afterwards.
+
+    It is a second name of a file in `folder`: whoever finds it after a crash can tell that it is ours, and it is there
+    at once or not at all. Raises FileExistsError when somebody else holds the lock.
+    """
+    own = folder / f"lock-{lock.name}"
+    own.touch(exist_ok=False)
     try:
-        if lock.stat().st_ino == inode:
-            lock.unlink()
-    except FileNotFoundError:
-        return
+        _link(own, lock)
+        with open(lock, "rb") as held:  # while it is open, its inode is no other file's
+            try:
+                yield
+            finally:
+                if lock.exists() and os.path.samestat(os.fstat(held.fileno()), lock.stat()):
+                    lock.unlink()
+    finally:
+        own.unlink(missing_ok=True)
+
+
+def _link(own: Path, lock: Path) -> None:
+    try:
+        os.link(own, lock)
+    except OSError as error:
+        if error.errno not in NO_HARD_LINKS:
+            raise
+        lock.touch(exist_ok=False)
+
+
+def remove_stale_locks(folder: Path, git_dir: Path) -> None:
+    """Remove the lock files in `git_dir` that a crash left of the heal recorded in `folder`; git's own all stay.
+
+    No selfheal may be at work in the repository, see `only_one`.
+    """
+    for own in folder.glob("lock-*"):
+        for lock in git_dir.glob("*.lock"):
+            if lock.samefile(own):
+                lock.unlink()
+        own.unlink()
+    for unfinished in folder.glob("new-*"):
+        unfinished.unlink()
 
 
 @contextlib.contextmanager
@@ -177,8 +215,7 @@ def _read(folder: Path) -> Heal | None:
         phase = next(name for name in PHASES if (folder / name).exists())
         files = tuple(_content(folder, number, file) for number, file in enumerate(row.pop("files")))
         process = Process(**row.pop("process")) if row["process"] else row.pop("process")
-        locks = tuple((str(path), int(inode)) for path, inode in row.pop("locks"))
-        return Heal(id=folder.name, phase=phase, process=process, files=files, locks=locks, **row)
+        return Heal(id=folder.name, phase=phase, process=process, files=files, **row)
     except (OSError, ValueError, KeyError, TypeError, StopIteration):
         return None
 

@@ -5,12 +5,14 @@ Works before the commit, after it (the commit stays, the reversal is staged), an
 
 from __future__ import annotations
 
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
 from heal_core import recovery
+from heal_core.errors import HealError, NotPlaced
 from heal_core.patch import Rewrite
-from heal_core.placing import Index, locked, merged, replace_file, undisturbed
+from heal_core.placing import Index, locked, merged, replace_file, state, temporary_name, undisturbed
 from heal_core.repo import Snapshot
 from heal_core.workspace import staging_lines
 
@@ -27,23 +29,37 @@ class Undone:
 def undo(snapshot: Snapshot, heal: recovery.Heal) -> Undone:
     """Put back what `heal` changed, where it still stands or can be taken out of what the user made of it.
 
-    Raises NotPlaced, with nothing changed, when the index is held by another git process.
+    Raises NotPlaced, with nothing changed, when the index is held by another git process or another selfheal is at
+    work; HealError when a file cannot be written, after which the same undo can be asked for again.
     """
-    for lock, inode in heal.locks if heal.interrupted else ():
-        recovery.remove_lock(Path(lock), inode)
+    again = f"selfheal undo {heal.id}"
+    try:
+        with recovery.only_one(snapshot.repo.records) as alone:
+            if not alone:
+                raise NotPlaced("another selfheal is at work in this repository.", f"{again}, when it has ended")
+            return _undo(snapshot, heal, snapshot.repo.records / "heals" / heal.id)
+    except OSError as error:
+        raise HealError(f"{error.filename} could not be written: {error.strerror}.", f"{again}, when it can") from None
+
+
+def _undo(snapshot: Snapshot, heal: recovery.Heal, folder: Path) -> Undone:
+    recovery.remove_stale_locks(folder, snapshot.repo.git_dir)
+    for content in heal.files:
+        temporary_name(snapshot.repo.toplevel / content.path, heal.id).unlink(missing_ok=True)
     planned = [(content, _worktree(snapshot, content)) for content in heal.files]
     entries = [content for content in heal.files if _is_staged(snapshot, content)]
     modes = {content.path: content.mode for content in entries}
     lines = staging_lines(snapshot, [_back(content) for content in entries], modes)
     index = Index(snapshot.repo.index, lines)
-    with undisturbed(), locked([index] if entries else []):
-        for content, (data, _) in planned:
-            if data is not None:
-                path = snapshot.repo.toplevel / content.path
-                replace_file(path, data, path.stat().st_mode & 0o7777)
-        if entries:
-            index.move(index.filled(snapshot.repo.git, snapshot.folder))
-        recovery.advance(snapshot.repo.records / "heals" / heal.id, recovery.UNDONE)
+    with undisturbed():
+        with locked([index] if entries else [], folder):
+            for content, (data, _) in planned:
+                if data is not None:
+                    path = snapshot.repo.toplevel / content.path
+                    replace_file(path, data, path.stat().st_mode & 0o7777, heal.id)
+            if entries:
+                index.become(index.ready(index.filled(snapshot.repo.git, snapshot.folder), folder))
+        recovery.advance(folder, recovery.UNDONE)
     return Undone(
         worktree=tuple(content.path for content, (data, _) in planned if data is not None),
         index=tuple(content.path for content in entries),
@@ -57,7 +73,8 @@ def _worktree(snapshot: Snapshot, content: recovery.Content) -> tuple[bytes | No
     path = snapshot.repo.toplevel / content.path
     if before is None or after is None:
         return None, ""
-    if path.is_symlink() or not path.is_file():
+    there = state(snapshot.repo.toplevel, content.path)
+    if there is None or not stat.S_ISREG(there.st_mode):
         return None, f"{content.path} is not there any more."
     now = path.read_bytes()
     if now == before:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from heal_core import placing, record, repo
+from heal_core import placing, record, recovery, repo
 from heal_core.errors import NotPlaced
 from hooks import settings
 
@@ -17,7 +17,9 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     options = parser.parse_args(list(arguments))
     repository = repo.find(Path.cwd(), environ)
     saved = record.load(repository.records, options.id)
-    with repo.snapshot(repository) as snapshot:
+    with repo.snapshot(repository) as snapshot, recovery.only_one(repository.records) as alone:
+        if not alone:
+            raise NotPlaced("another selfheal is at work in this repository.", f"selfheal apply {saved.id}, later")
         _check_staged(snapshot, saved)
         placing.place(snapshot, saved.patch, environ, placing.Story())
     print(f"selfheal: staged the fix in {', '.join(rewrite.path for rewrite in saved.patch.files)}.")
