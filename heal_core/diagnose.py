@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from heal_core.errors import EnvironmentFault, IncompleteCommit
 from heal_core.failure import Failure, Raised
@@ -13,6 +13,9 @@ from heal_core.failure import Failure, Raised
 NO_MODULE = re.compile(r"No module named '(?P<name>[^']+)'")
 CANNOT_IMPORT = re.compile(r"cannot import name '(?P<name>[^']+)' from '(?P<package>[^']+)'")
 ASYNC_WITHOUT_PLUGIN = "async def functions are not natively supported"
+
+# What Python raises by itself where code is wrong.
+SLIPS = ("NameError", "UnboundLocalError", "AttributeError", "TypeError", "SyntaxError", "IndentationError")
 
 # A name this near to a known module is a slip of the pen, which an engine may heal, not a package to install.
 SLIP_RATIO = 0.8
@@ -33,7 +36,7 @@ def check(
     """
     modules = frozenset(project_modules)
     for failure in failures:
-        for raised in failure.chain():
+        for raised in _unanswered(failure.raised):
             _check_untracked(raised, staged, in_working_tree)
             _check_package(raised, modules, python)
             _check_variable(raised, failure)
@@ -42,6 +45,19 @@ def check(
                 f"{failure.nodeid} is async, and {python} has no pytest plugin for it.",
                 "install pytest-asyncio (or anyio) in the project's environment",
             )
+
+
+def _unanswered(raised: Raised | None) -> Iterator[Raised]:
+    """The exceptions of a failure, without those that code had caught when it made a slip of its own.
+
+    `except ImportError: raise RuntimeError(...)` words what is lacking; a NameError in that place is another matter.
+    """
+    if raised is None:
+        return
+    yield raised
+    context = None if raised.type in SLIPS else raised.context
+    for other in (raised.cause, context, *raised.members):
+        yield from _unanswered(other)
 
 
 def _check_untracked(raised: Raised, staged: Callable[[str], bool], in_working_tree: Callable[[str], bool]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 # Control sequences of terminals (ECMA-48 CSI, and OSC as xterm ends it), then every other control character but tab
 # and line end.
 ESCAPES = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]|[\x00-\x08\x0b-\x1f\x7f]"
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 )
 # The probe reports less deep ones only.
 MAX_DEPTH = 20
