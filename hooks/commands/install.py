@@ -57,7 +57,7 @@ def hooks_folder(environ: Mapping[str, str]) -> Path:
     Raises HealError where `core.hooksPath` names one that other repositories share.
     """
     repository = repo.find(Path.cwd(), environ)
-    shared = repository.git.line("config", "--get", "core.hooksPath", ok=(0, 1))
+    shared = _hooks_path(repository)
     if not shared:
         return repository.common_dir / "hooks"
     folder = (repository.toplevel / Path(shared).expanduser()).resolve()
@@ -67,6 +67,15 @@ def hooks_folder(environ: Mapping[str, str]) -> Path:
             "call `selfheal run` from the pre-commit hook there",
         )
     return folder
+
+
+def _hooks_path(repository: repo.Repository) -> str:
+    """The user's setting of `core.hooksPath`, "" for none; the one that every git call of ours carries is not theirs."""
+    rows = repository.git.run("config", "--show-scope", "--get-all", "core.hooksPath", ok=(0, 1)).decode(
+        "utf-8", "replace"
+    )
+    found = [value for scope, _, value in (row.partition("\t") for row in rows.splitlines()) if scope != "command"]
+    return found[-1] if found else ""
 
 
 def slot(folder: Path) -> Path:
