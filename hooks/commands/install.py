@@ -10,6 +10,7 @@ from pathlib import Path
 
 from heal_core import repo
 from heal_core.errors import HealError
+from heal_core.plumbing import as_path
 
 MARK = "# Installed by `selfheal install`; `selfheal uninstall` takes it away."
 CHAINED = "pre-commit.before-selfheal"
@@ -71,9 +72,7 @@ def hooks_folder(environ: Mapping[str, str]) -> Path:
 
 def _hooks_path(repository: repo.Repository) -> str:
     """The user's setting of `core.hooksPath`, "" for none; the one that every git call of ours carries is not theirs."""
-    rows = repository.git.run("config", "--show-scope", "--get-all", "core.hooksPath", ok=(0, 1)).decode(
-        "utf-8", "replace"
-    )
+    rows = as_path(repository.git.run("config", "--show-scope", "--get-all", "core.hooksPath", ok=(0, 1)))
     found = [value for scope, _, value in (row.partition("\t") for row in rows.splitlines()) if scope != "command"]
     return found[-1] if found else ""
 
