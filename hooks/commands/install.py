@@ -71,7 +71,7 @@ def hooks_folder(environ: Mapping[str, str]) -> Path:
 
 
 def _hooks_path(repository: repo.Repository) -> str:
-    """The user's setting of `core.hooksPath`, "" for none; the one that every git call of ours carries is not theirs."""
+    """The setting of `core.hooksPath`, "" for none; the one that every git call of ours carries does not count."""
     rows = as_path(repository.git.run("config", "--show-scope", "--get-all", "core.hooksPath", ok=(0, 1)))
     found = [value for scope, _, value in (row.partition("\t") for row in rows.splitlines()) if scope != "command"]
     return found[-1] if found else ""
