@@ -237,7 +237,7 @@ def _check_stash(snapshot: Snapshot, patch: Patch, environ: Mapping[str, str]) -
     """Under a hook framework the unstaged lines are in a patch file that is applied after the hook: it must still fit.
 
     pre-commit needs three unchanged lines around each hunk; where they are gone it gives up and leaves all unstaged
-    work of the repository in that file.
+    work of the repository in that file. Like the patch, the content that it is tried on is in the form that git stores.
     """
     stash = stashed_patch(environ)
     if stash is None:
@@ -247,11 +247,12 @@ def _check_stash(snapshot: Snapshot, patch: Patch, environ: Mapping[str, str]) -
         for rewrite in patch.files:
             target = Path(folder, rewrite.path)
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(_as_checked_out(snapshot, rewrite.path, rewrite.after))
+            target.write_bytes(rewrite.after)
         git = Git(Path(folder), {**_outside(snapshot.git.environ), "GIT_CEILING_DIRECTORIES": folder})
-        settings = [[], ["-c", "core.autocrlf=false"]]
-        if not any(_applies(git, setting, [*paths, str(stash)]) for setting in settings):
-            raise _too_near([rewrite.path for rewrite in patch.files], stash)
+        try:
+            git.run("-c", "core.autocrlf=false", "apply", "--check", "--whitespace=nowarn", *paths, str(stash))
+        except GitError:
+            raise _too_near([rewrite.path for rewrite in patch.files], stash) from None
 
 
 def _too_near(paths: Sequence[str], stash: Path) -> NotPlaced:
@@ -260,14 +261,6 @@ def _too_near(paths: Sequence[str], stash: Path) -> NotPlaced:
         f"the fix is too near your unstaged lines in {names}, which the hook framework keeps in {stash}. Stage or "
         "stash those lines first, or let selfheal run before the framework takes them away (`selfheal install`)."
     )
-
-
-def _applies(git: Git, setting: Sequence[str], words: Sequence[str]) -> bool:
-    try:
-        git.run(*setting, "apply", "--check", "--whitespace=nowarn", *words)
-    except GitError:
-        return False
-    return True
 
 
 def _outside(environ: Mapping[str, str]) -> dict[str, str]:
