@@ -42,5 +42,6 @@ Values
     config, trust   the configuration; which keys a repository may not set
     failure         a test's failure (traceback: read from text)
     patch, source   files before and after; text that goes back to the same bytes (attempt: what became of a patch)
+    alignment       the lines that two texts have in common
     errors          what selfheal cannot do, worded for the person who committed
 """

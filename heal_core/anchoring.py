@@ -14,8 +14,9 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from heal_core.alignment import opcodes
 from heal_core.patch import Rewrite
-from heal_core.source import Source, opcodes, split_lines
+from heal_core.source import Source, split_lines
 
 MAX_REASON_LINE = 500  # characters of a line that may stand for code left out
 _MAX_PLACES = 200  # where a SEARCH may stand, before a line hint is of no use

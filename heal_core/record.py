@@ -38,7 +38,7 @@ def save(folder: Path, patch: Patch, reason: str) -> Saved | None:
     saved = Saved(identity, patch, reason, place / "patch.diff")
     try:
         place.mkdir(parents=True, mode=0o700)
-        _write(saved.diff_file, patch.diff().encode("utf-8", "surrogateescape"))
+        _write(saved.diff_file, patch.diff("surrogateescape").encode("utf-8", "surrogateescape"))
         _write(place / "patch.json", _packed_patch(patch, reason))
         _keep_last(folder / "patches")
     except OSError:
