@@ -28,6 +28,10 @@ class Bench:
         (found,) = environment.glob(f"lib/python3*/site-packages/{package}-*.dist-info")
         return int(found.name.removeprefix(f"{package}-").partition(".")[0]) >= major
 
+    def ample_seconds(self) -> float:
+        """A short time limit that this machine, as busy as it is now, needs only a part of to reach the tests."""
+        return 1 + 4 * self.run({"test_ample.py": "def test_a():\n    pass\n"}).seconds
+
     def run(
         self,
         files: Mapping[str, str],

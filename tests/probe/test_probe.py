@@ -709,14 +709,15 @@ def test_a():
 
 def test_the_time_limit_names_the_test_that_was_running_and_its_frames(bench: Bench) -> None:
     code = "def wait():\n    while True:\n        pass\n\ndef test_a():\n    wait()\n\ndef test_b():\n    pass\n"
-    result = bench.run(PASSES | {"test_slow.py": code}, seconds=1.5)
+    seconds = bench.ample_seconds()
+    result = bench.run(PASSES | {"test_slow.py": code}, seconds=seconds)
 
     assert result.status is Status.TIMED_OUT
     slow = {"test_slow.py::test_a": "failed", "test_slow.py::test_b": ""}
     assert result.outcomes == {"test_b.py::test_b": "passed"} | slow
     found = failure(result, "test_slow.py::test_a")
     assert found.when == "timeout"
-    assert found.headline() == "Timeout: timed out: still running after 1.5 s"
+    assert found.headline() == f"Timeout: timed out: still running after {seconds:g} s"
     assert found.raised is not None
     assert [(frame.path, frame.name) for frame in found.raised.frames] == [
         ("test_slow.py", "test_a"),
@@ -726,7 +727,8 @@ def test_the_time_limit_names_the_test_that_was_running_and_its_frames(bench: Be
 
 @ENDS
 def test_the_time_limit_names_the_module_that_was_being_imported(bench: Bench) -> None:
-    result = bench.run({"app.py": "while True:\n    pass\n", "test_a.py": "import app\n"}, seconds=1.2)
+    files = {"app.py": "while True:\n    pass\n", "test_a.py": "import app\n"}
+    result = bench.run(files, seconds=bench.ample_seconds())
 
     assert (result.status, result.outcomes) == (Status.TIMED_OUT, {})
     found = failure(result, "test_a.py")
