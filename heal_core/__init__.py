@@ -11,7 +11,7 @@ The flow
 
 Proposing
     engines         what proposes patches: `search` (offline) and `llm`
-    provider        the client of OpenAI-compatible servers (complaint: how they word an error)
+    provider        the client of OpenAI-compatible servers (answer: what they say; complaint: how they word an error)
     prompt          what a model is told; redact masks secrets in it
     edits           the reply grammar and its parser (anchoring: where an edit belongs in a file)
     policy          what a patch may touch, and how it may not cheat

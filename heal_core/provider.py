@@ -12,11 +12,11 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from heal_core.complaint import Complaint, inside, read, whole_number
+from heal_core.answer import Answer, Usage, read_answer, told_usage
+from heal_core.complaint import Complaint, inside, read
 from heal_core.config import LlmConfig
 from heal_core.errors import ProviderError
 from heal_core.prompt import Message, tokens_of
@@ -32,54 +32,10 @@ LARGEST_REPLY = 4_000_000  # bytes
 PLAIN_HEADERS = ("host", "accept", "accept-encoding", "connection", "user-agent", "content-length", "content-type")
 SDK_HEADER = "x-stainless-raw-response"  # tells the SDK itself how to hand over the answer
 KEPT_HEADERS = frozenset((*PLAIN_HEADERS, SDK_HEADER))
-THOUGHT = re.compile(r"\A(?:\s*<(think(?:ing)?)>.*?(?:</\1>|\Z))+|\A(?:(?!<think).)*?</think(?:ing)?>", re.DOTALL)
 
 
 class OutOfTokens(ProviderError):
     """The next request could pass `llm.max_total_tokens`; it was not sent."""
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What was spent: HTTP requests sent, and tokens as the server counts them (estimated where it does not say)."""
-
-    requests: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-
-    @property
-    def total_tokens(self) -> int:
-        """Prompt and completion together."""
-        return self.prompt_tokens + self.completion_tokens
-
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.requests + other.requests,
-            self.prompt_tokens + other.prompt_tokens,
-            self.completion_tokens + other.completion_tokens,
-        )
-
-    def __sub__(self, other: Usage) -> Usage:
-        return Usage(
-            self.requests - other.requests,
-            self.prompt_tokens - other.prompt_tokens,
-            self.completion_tokens - other.completion_tokens,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """One completion.
-
-    `text` is the content without the model's thinking; `finish_reason` is the server's word ("stop", "length",
-    "content_filter"), or "refusal" when the model declined in a field of its own, whose words are then the text;
-    `usage` is what this answer cost, its failed tries included; `thought` tells that the server sent reasoning too.
-    """
-
-    text: str
-    finish_reason: str
-    usage: Usage
-    thought: bool = False
 
 
 class _Passing(Exception):
@@ -116,7 +72,10 @@ class Provider:
             self._check_tokens(messages)
             try:
                 body = self._ask(messages, end)
-                return self._answer(body, self.usage - before)
+                answer = read_answer(body, self.usage - before)
+                if answer is None:
+                    raise self._error(f"{self._host} answered without a choice", _check_url(self._url))
+                return answer
             except _Passing as failed:
                 wait = RETRY_SECONDS * 2**number if failed.wait is None else failed.wait
                 if number == RETRIES or wait >= end - time.monotonic():
@@ -169,7 +128,7 @@ class Provider:
         if not isinstance(body, dict):
             self.usage += Usage(prompt_tokens=_estimate(messages))
             raise self._error(f"{self._host} did not answer with a JSON object: {text}", _check_url(self._url))
-        self.usage += _usage(body, messages)
+        self.usage += told_usage(body, _estimate(messages))
         return body
 
     def _exchange(self, messages: Sequence[Message], wait: float, end: float) -> str:
@@ -284,20 +243,6 @@ class Provider:
         }
         return self._error(problem.format(**names) + said, advice.format(**names))
 
-    def _answer(self, body: Mapping[str, Any], usage: Usage) -> Answer:
-        choices = body.get("choices")
-        choice = choices[0] if isinstance(choices, list) and choices else None
-        message = choice.get("message") if isinstance(choice, dict) else None
-        if not isinstance(choice, dict) or not isinstance(message, dict):
-            raise self._error(f"{self._host} answered without a choice", _check_url(self._url))
-        thought = any(message.get(name) for name in ("reasoning_content", "reasoning", "thinking"))
-        text = _content(message.get("content"))
-        refusal = message.get("refusal")
-        if isinstance(refusal, str) and refusal.strip() and not text.strip():
-            return Answer(refusal.strip(), "refusal", usage, thought)
-        plain = THOUGHT.sub("", text, count=1).strip()
-        return Answer(plain, str(choice.get("finish_reason") or "stop"), usage, thought or plain != text.strip())
-
     def _error(self, problem: str, advice: str) -> ProviderError:
         """The error in one line of at most 400 letters, without the key, which some servers echo."""
         line = " ".join(re.sub(r"[^\x20-\x7e\xa0-\uffff]", " ", problem.replace(self._key, "***")).split())
@@ -373,23 +318,6 @@ def _later(wait: float | None) -> str:
 
 def _estimate(messages: Sequence[Message]) -> int:
     return sum(tokens_of(message.text) for message in messages)
-
-
-def _usage(body: Mapping[str, Any], messages: Sequence[Message]) -> Usage:
-    """The tokens that the body reports, estimated where it does not."""
-    told = body.get("usage")
-    told = told if isinstance(told, dict) else {}
-    prompt, completion = whole_number(told.get("prompt_tokens")), whole_number(told.get("completion_tokens"))
-    if completion is None:
-        completion = tokens_of(json.dumps(body["choices"], ensure_ascii=False)) if body.get("choices") else 0
-    return Usage(0, _estimate(messages) if prompt is None else prompt, completion)
-
-
-def _content(content: object) -> str:
-    """Text of a message's content, which some servers send as a list of parts."""
-    if isinstance(content, list):
-        return "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
-    return content if isinstance(content, str) else ""
 
 
 def _root_words(error: BaseException) -> str:

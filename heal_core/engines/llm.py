@@ -7,13 +7,14 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from heal_core.answer import Answer, Usage
 from heal_core.attempt import Attempt
 from heal_core.edits import parse, read_patch
 from heal_core.errors import ProviderError
 from heal_core.localize import Case
 from heal_core.patch import Patch, Refusal
 from heal_core.prompt import Message, build
-from heal_core.provider import Answer, OutOfTokens, Provider, Usage
+from heal_core.provider import OutOfTokens, Provider
 from heal_core.redact import Redactor
 
 SEEN_BEFORE = "the model proposes a patch again that was tried already"

@@ -11,10 +11,11 @@ import time
 import pytest
 from scripted_server import ScriptedServer, Step, failing, raw, reply, serving
 
+from heal_core.answer import Answer, Usage
 from heal_core.config import LlmConfig
 from heal_core.errors import ProviderError
 from heal_core.prompt import Message
-from heal_core.provider import Answer, OutOfTokens, Provider, Usage
+from heal_core.provider import OutOfTokens, Provider
 
 ASKED = (Message("system", "rules"), Message("user", "please repair"))
 HTML = Step(b"<html><body>It works!</body></html>", 200, {"Content-Type": "text/html"})
