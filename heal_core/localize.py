@@ -10,7 +10,7 @@ from heal_core.failure import Failure
 from heal_core.source import Source
 
 MAX_SUSPECTS = 40
-HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +60,16 @@ def localize(failures: Sequence[Failure], editable: Sequence[Source], diff: str)
 def staged_lines(diff: str) -> dict[tuple[str, int], None]:
     """Path and number of each line that a unified diff adds, in their order; the path is that behind `+++ b/`."""
     lines: dict[tuple[str, int], None] = {}
-    path, row = "", 0
+    path, row, old, new = "", 0, 0, 0  # `old` and `new` are the lines of the hunk that are still to come on either side
     for line in diff.split("\n"):
-        hunk = HUNK.match(line)
-        if hunk:
-            row = int(hunk[1])
+        sign = line[:1]
+        if old > 0 or new > 0:
+            if sign == "+":
+                lines[path, row] = None
+            row += sign in ("+", " ")
+            old, new = old - (sign in ("-", " ")), new - (sign in ("+", " "))
+        elif hunk := HUNK.match(line):
+            row, old, new = int(hunk[2]), int(hunk[1] or 1), int(hunk[3] or 1)
         elif line.startswith("+++ "):
             path = line[4:].rstrip("\t\r").removeprefix("b/")
-        elif line.startswith("+"):
-            lines[path, row] = None
-            row += 1
-        elif line.startswith(" "):
-            row += 1
     return lines

@@ -38,6 +38,15 @@ def test_every_staged_line_is_known_by_its_number_after_the_change() -> None:
     assert list(staged_lines(DIFF)) == [("shop.py", 4), ("shop.py", 5), ("other.py", 1)]
 
 
+def test_a_staged_line_that_looks_like_the_head_of_a_diff_is_a_line() -> None:
+    diff = (
+        "--- a/shop.py\n+++ b/shop.py\n@@ -2 +2,3 @@ def f():\n--- a/other.py\n+++ b/other.py\n+@@ -1 +1 @@\n+x\n"
+        "\\ No newline at end of file\n--- a/other.py\n+++ b/other.py\n@@ -0,0 +1 @@\n+x\n"
+    )
+
+    assert list(staged_lines(diff)) == [("shop.py", 2), ("shop.py", 3), ("shop.py", 4), ("other.py", 1)]
+
+
 def test_the_inner_call_comes_before_the_outer_one() -> None:
     raised = Raised("ValueError", "", (frame("tests/test_shop.py", 9), frame("shop.py", 1), frame("shop.py", 2)))
 
