@@ -14,7 +14,7 @@ import signal
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from heal_core import recovery
@@ -23,7 +23,7 @@ from heal_core.errors import GitError, NotPlaced
 from heal_core.frameworks import needed_lines, stashed_patch
 from heal_core.patch import Patch, Rewrite
 from heal_core.plumbing import Git
-from heal_core.repo import IndexStyle, Snapshot, staged_tree
+from heal_core.repo import IndexStyle, Snapshot
 from heal_core.workspace import staging_lines
 
 NAMES_A_REPOSITORY = (
@@ -67,27 +67,44 @@ class Index:
         """git's own lock of it."""
         return Path(f"{os.path.realpath(self.path)}.lock")
 
-    def filled(self, git: Git, folder: Path) -> Path:
-        """A copy in `folder` with the entries, and with the state of the working tree's files as it is now."""
-        copy = Path(shutil.copy2(self.path, folder / f"{self.path.name}.filled"))
-        git = git.having(GIT_INDEX_FILE=copy)
-        git.run("update-index", "-z", "--index-info", data=self.lines)
-        git.run("update-index", "-q", "--refresh", ok=(0, 1))
-        return copy
+    def copied(self, folder: Path) -> Copy:
+        """A copy of it in `folder`, without the entries; its time of change, by which git knows racy entries, stays."""
+        path = Path(shutil.copy2(self.path, folder / f"{self.path.name}.copy"))
+        return Copy(self, path, path.read_bytes())
 
-    def ready(self, filled: Path, folder: Path) -> Path:
-        """A copy of `filled` in `folder`, on disk and with the index's own mode, that only needs to be renamed."""
-        ready = folder / f"new-{self.path.name}"
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A copy of an index that is to become it: where it lies, and the bytes that the index had."""
+
+    index: Index
+    path: Path
+    seen: bytes
+
+    def stale(self) -> bool:
+        """Whether somebody wrote the index since."""
+        return not _holds(self.index.path, self.seen)
+
+    def fill(self, git: Git) -> None:
+        """Put the entries into the copy."""
+        git.having(GIT_INDEX_FILE=self.path).run("update-index", "-z", "--index-info", data=self.index.lines)
+
+    def ready(self, git: Git, folder: Path, paths: Sequence[str]) -> Path:
+        """It in `folder`, on disk, needing only to be renamed; knowing the files at `paths` as they lie there now."""
+        if paths:
+            git.having(GIT_INDEX_FILE=self.path).run("add", "--refresh", "--", *paths)
+        ready = folder / f"new-{self.index.path.name}"
         with open(ready, "wb") as file:
-            file.write(filled.read_bytes())
+            file.write(self.path.read_bytes())
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(ready, self.path.stat().st_mode & 0o7777)
+        shutil.copystat(self.path, ready)
+        os.chmod(ready, self.index.path.stat().st_mode & 0o7777)
         return ready
 
     def become(self, ready: Path) -> None:
-        """Make the copy the index, in one step."""
-        os.replace(ready, os.path.realpath(self.path))
+        """Make it the index, in one step."""
+        os.replace(ready, os.path.realpath(self.index.path))
 
 
 def place(
@@ -101,19 +118,22 @@ def place(
     _check_alive(commit)
     check_style(snapshot)
     _check_unmarked(snapshot, patch)
-    _check_unchanged(snapshot)
-    lines = staging_lines(snapshot, patch.files)
-    expected = _expected_tree(snapshot, lines)
+    indexes = _indexes(snapshot, patch)
+    copies, expected = _filled(snapshot, indexes)
+    _check_not_empty(snapshot, expected)
     found = {rewrite.path: _planned(snapshot, rewrite, "PRE_COMMIT" in environ) for rewrite in patch.files}
     files = [file for file in found.values() if file is not None]
     _check_stash(snapshot, patch, environ)
     heal = _record(snapshot, patch, found, expected, story, environ)
-    indexes = _indexes(snapshot, patch, lines)
     with undisturbed(), _recorded(snapshot, heal, files) as folder, locked(indexes, folder):
         _check_alive(commit)
+        if any(copy.stale() for copy in copies):  # by a `git status`, perhaps, which stages nothing
+            copies, _ = _filled(snapshot, indexes)
         _check_unchanged(snapshot, files)
         with _written(files, heal.id):
-            _stage(snapshot, patch.files, indexes, expected, folder)
+            store_blobs(snapshot.repo.git, patch.files)
+            there = [path for path, file in found.items() if file is not None]
+            _stage(snapshot.repo.git, there, copies, folder)
     return heal.id
 
 
@@ -143,14 +163,14 @@ def foresee(snapshot: Snapshot, suspects: Sequence[tuple[str, int]], environ: Ma
         raise _too_near(near, stash)
 
 
-def _indexes(snapshot: Snapshot, patch: Patch, lines: bytes) -> list[Index]:
+def _indexes(snapshot: Snapshot, patch: Patch) -> list[Index]:
     """The indexes to write: the one that the commit reads and, where git keeps another for afterwards, that one too.
 
     `git commit PATH` reads a temporary index, and makes `index.lock` the index when it succeeds: an entry of that one
     is written only where it still is what was tested.
     """
     repo = snapshot.repo
-    indexes = [Index(repo.index, lines)]
+    indexes = [Index(repo.index, staging_lines(snapshot, patch.files))]
     if repo.style is IndexStyle.PARTIAL:
         kept = repo.git_dir / "index.lock"
         git = repo.git.having(GIT_INDEX_FILE=kept)
@@ -165,17 +185,30 @@ def _indexes(snapshot: Snapshot, patch: Patch, lines: bytes) -> list[Index]:
     return indexes
 
 
-def _expected_tree(snapshot: Snapshot, lines: bytes) -> str:
-    """The tree that the commit shall have. Raises NotPlaced when it is HEAD's, but for a merge that may be so."""
-    with tempfile.TemporaryDirectory(dir=snapshot.folder) as folder:
-        git = snapshot.git.having(GIT_INDEX_FILE=Path(folder, "index"))
-        git.run("read-tree", snapshot.change.tree)
-        git.run("update-index", "-z", "--index-info", data=lines)
-        tree = git.line("write-tree")
+def _filled(snapshot: Snapshot, indexes: Sequence[Index]) -> tuple[list[Copy], str]:
+    """Copies of the indexes with the fix in them, and the tree that the commit shall have.
+
+    Raises NotPlaced when the index that the commit reads is not what was tested.
+    """
+    try:
+        copies = [index.copied(snapshot.folder) for index in indexes]
+    except OSError as error:
+        raise NotPlaced(f"the index could not be read: {error.strerror}.") from None
+    # The trees are written from a further copy: git notes in it their names, and the user's object folder lacks them.
+    scratch = replace(copies[0], path=Path(shutil.copy2(copies[0].path, snapshot.folder / "scratch")))
+    git = snapshot.git.having(GIT_INDEX_FILE=scratch.path)
+    if git.line("write-tree") != snapshot.change.tree:
+        raise NotPlaced("something was staged while selfheal was at work, and was not tested.")
+    for copy in (scratch, *copies):
+        copy.fill(snapshot.git)
+    return copies, git.line("write-tree")
+
+
+def _check_not_empty(snapshot: Snapshot, tree: str) -> None:
+    """Raise NotPlaced when the commit would have the tree of HEAD; for a merge that may be so."""
     head = snapshot.change.head
     if head and not snapshot.repo.merge_heads() and tree == snapshot.git.line("rev-parse", f"{head}^{{tree}}"):
         raise NotPlaced("with the fix the commit would be empty: it would hold exactly what HEAD holds.")
-    return tree
 
 
 def _planned(snapshot: Snapshot, rewrite: Rewrite, framework: bool) -> Worktree | None:
@@ -273,8 +306,6 @@ def _check_unchanged(snapshot: Snapshot, files: Sequence[Worktree] = ()) -> None
     repo = snapshot.repo
     if repo.head() != snapshot.change.head:
         raise NotPlaced("HEAD moved while selfheal was at work.")
-    if staged_tree(repo) != snapshot.change.tree:
-        raise NotPlaced("something was staged while selfheal was at work, and was not tested.")
     for file in files:
         if not _holds(file.path, file.now):
             raise NotPlaced(f"{file.path} was edited while selfheal was at work.")
@@ -444,18 +475,15 @@ def temporary_name(path: Path, identity: str) -> Path:
     return path.with_name(f".selfheal-{identity}")
 
 
-def _stage(
-    snapshot: Snapshot, rewrites: Sequence[Rewrite], indexes: Sequence[Index], expected: str, folder: Path
-) -> None:
-    """Write the fixed blobs into the user's object folder, and move the indexes with their entries into place."""
-    git = snapshot.repo.git
-    for rewrite in rewrites:
-        git.run("hash-object", "-w", "--stdin", "--no-filters", data=rewrite.after)
-    filled = [index.filled(git, snapshot.folder) for index in indexes]
-    copy = Path(shutil.copyfile(filled[0], snapshot.folder / "expected-index"))
-    if snapshot.git.having(GIT_INDEX_FILE=copy).line("write-tree") != expected:
-        raise NotPlaced("what would be staged is not what was tested.")
-    ready = [index.ready(file, folder) for index, file in zip(indexes, filled, strict=True)]
+def _stage(git: Git, paths: Sequence[str], copies: Sequence[Copy], folder: Path) -> None:
+    """Make the copies the indexes; `paths` are the files with the fix that are in the working tree."""
+    ready = [copy.ready(git, folder, paths) for copy in copies]
     # git reads the first of two when it makes the commit, and keeps the second: never the second without the first.
-    for index, file in zip(indexes, ready, strict=True):
-        index.become(file)
+    for copy, file in zip(copies, ready, strict=True):
+        copy.become(file)
+
+
+def store_blobs(git: Git, rewrites: Sequence[Rewrite]) -> None:
+    """Write what is to be staged into the user's object folder, to last."""
+    for rewrite in rewrites:
+        git.run("-c", "core.fsync=loose-object", "hash-object", "-w", "--stdin", "--no-filters", data=rewrite.after)

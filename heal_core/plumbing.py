@@ -18,7 +18,7 @@ SAFE_SETTINGS = (
     "submodule.recurse=false",
     "safe.bareRepository=explicit",
     "core.quotePath=false",
-    "core.fsync=loose-object,reference,index",
+    "core.fsync=none",  # all but placing writes into folders that are thrown away
 )
 
 # What git needs of the user's environment: where it finds itself, the user's configuration, and its helpers' paths.

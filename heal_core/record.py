@@ -7,13 +7,13 @@ import json
 import os
 import re
 import shutil
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from heal_core.errors import HealError
 from heal_core.patch import Patch, Rewrite
+from heal_core.recovery import new_id
 
 KEPT = 20
 
@@ -33,7 +33,7 @@ def save(folder: Path, patch: Patch, reason: str) -> Saved | None:
 
     None where it cannot be written, which must not hide the patch itself.
     """
-    identity = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}"
+    identity = new_id()
     place = folder / "patches" / identity
     saved = Saved(identity, patch, reason, place / "patch.diff")
     try:

@@ -192,12 +192,6 @@ def snapshot(repo: Repository) -> Iterator[Snapshot]:
         remove_tree(folder)
 
 
-def staged_tree(repo: Repository) -> str:
-    """The id of the tree that is staged now, without touching the index."""
-    with tempfile.TemporaryDirectory(prefix="selfheal-") as folder:
-        return _write_tree(_private(repo, Path(folder)))
-
-
 def remove_tree(folder: Path) -> None:
     """Remove a folder of ours, also when a test took away its own write permission."""
 

@@ -6,13 +6,14 @@ Works before the commit, after it (the commit stays, the reversal is staged), an
 from __future__ import annotations
 
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from heal_core import recovery
 from heal_core.errors import HealError, NotPlaced
 from heal_core.patch import Rewrite
-from heal_core.placing import Index, locked, merged, replace_file, state, temporary_name, undisturbed
+from heal_core.placing import Index, locked, merged, replace_file, state, store_blobs, temporary_name, undisturbed
 from heal_core.repo import Snapshot
 from heal_core.workspace import staging_lines
 
@@ -48,6 +49,11 @@ def _undo(snapshot: Snapshot, heal: recovery.Heal, folder: Path) -> Undone:
         temporary_name(snapshot.repo.toplevel / content.path, heal.id).unlink(missing_ok=True)
     planned = [(content, _worktree(snapshot, content)) for content in heal.files]
     entries = [content for content in heal.files if _is_staged(snapshot, content)]
+    moved_on = [
+        f"{content.path} was staged anew; what is staged is left as it is."
+        for content in heal.files
+        if _staged_anew(snapshot, content)
+    ]
     modes = {content.path: content.mode for content in entries}
     lines = staging_lines(snapshot, [_back(content) for content in entries], modes)
     index = Index(snapshot.repo.index, lines)
@@ -58,13 +64,22 @@ def _undo(snapshot: Snapshot, heal: recovery.Heal, folder: Path) -> Undone:
                     path = snapshot.repo.toplevel / content.path
                     replace_file(path, data, path.stat().st_mode & 0o7777, heal.id)
             if entries:
-                index.become(index.ready(index.filled(snapshot.repo.git, snapshot.folder), folder))
+                _stage(snapshot, index, entries, folder)
         recovery.advance(folder, recovery.UNDONE)
     return Undone(
         worktree=tuple(content.path for content, (data, _) in planned if data is not None),
         index=tuple(content.path for content in entries),
-        left=tuple(why for _, (_, why) in planned if why),
+        left=(*(why for _, (_, why) in planned if why), *moved_on),
     )
+
+
+def _stage(snapshot: Snapshot, index: Index, entries: Sequence[recovery.Content], folder: Path) -> None:
+    """Write the index with what was staged before, which may have been pruned from the user's object folder since."""
+    store_blobs(snapshot.repo.git, [_back(content) for content in entries])
+    copy = index.copied(snapshot.folder)
+    copy.fill(snapshot.repo.git)
+    paths = [content.path for content in entries if state(snapshot.repo.toplevel, content.path) is not None]
+    copy.become(copy.ready(snapshot.repo.git, folder, paths))
 
 
 def _worktree(snapshot: Snapshot, content: recovery.Content) -> tuple[bytes | None, str]:
@@ -88,6 +103,12 @@ def _worktree(snapshot: Snapshot, content: recovery.Content) -> tuple[bytes | No
 def _is_staged(snapshot: Snapshot, content: recovery.Content) -> bool:
     """Whether the index still holds what the heal staged."""
     return snapshot.read(content.path) == content.staged_after != content.staged_before
+
+
+def _staged_anew(snapshot: Snapshot, content: recovery.Content) -> bool:
+    """Whether the user staged something over the fix; an index that went with its commit holds what HEAD holds."""
+    head = snapshot.read(content.path, snapshot.change.head) if snapshot.change.head else None
+    return snapshot.read(content.path) not in (None, content.staged_before, content.staged_after, head)
 
 
 def _back(content: recovery.Content) -> Rewrite:

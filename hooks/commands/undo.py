@@ -33,4 +33,6 @@ def _words(heal: recovery.Heal, done: Undone) -> str:
     lines += [f"left alone: {why}" for why in done.left]
     if heal.stash:
         lines.append(f"Unstaged changes of that moment are also in {heal.stash}.")
+    if done.left:
+        lines.append(f"next: selfheal log --show {heal.id}  (the fix, to take it out by hand)")
     return "\n".join(lines)

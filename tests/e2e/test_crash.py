@@ -40,10 +40,8 @@ TAX_BUG, TAX_FIXED = "def tax(sum):\n    return sums / 5\n" + LINES, "def tax(su
 LLM = {".selfheal.yaml": "llm: {model: scripted}\n"}
 
 # How placing comes about, and how many steps of it there are; a test below holds the numbers.
-WAYS = {"by hand": 34, "commit": 34, "commit -a": 34, "commit prices.py shop/tax.py": 43}
-UNDO_STEPS = 16
-# The placing after a heal, tests and all, is tried at some steps; at each of them where CI asks for it.
-EVERY = 1 if os.environ.get("SELFHEAL_CRASH_ALL") else 9
+WAYS = {"by hand": 32, "commit": 32, "commit -a": 32, "commit prices.py shop/tax.py": 41}
+UNDO_STEPS = 19
 
 
 def steps(every: int = 1) -> list[Any]:
@@ -122,8 +120,8 @@ def assert_undone(project: Project, before: dict[str, Any]) -> None:
     assert done.returncode == (0 if on_record else 2), done.stdout
     assert everything(project) == before
     assert not list(project.path.glob(".git/*.lock*"))
+    assert not records(project, "plac*")
     project.git("add", "notes.txt")
-    assert "was interrupted" not in project.selfheal("run", "--set", "heal.engines=[]").stdout
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -150,7 +148,8 @@ def test_placing_that_is_killed_at_any_step_is_undone(waiting: Project, way: str
     assert_undone(waiting, before)
 
 
-@pytest.mark.parametrize(("way", "step"), [case for case in steps(EVERY) if "shop" not in case.id])
+@pytest.mark.slow
+@pytest.mark.parametrize(("way", "step"), [case for case in steps(every=3) if "shop" not in case.id])
 def test_a_heal_that_is_killed_at_any_step_of_placing_is_undone(project: Project, way: str, step: int) -> None:
     test = {"tests/test_prices.py": TOTAL_FILES["tests/test_prices.py"]}
     project.commit(test | {"prices.py": TOTAL_FILES["prices.py"] + LINES, "other.py": "x = 1\n"})
@@ -280,6 +279,8 @@ def wait_for(happened: Callable[[], object], seconds: float = 60) -> None:
 @contextlib.contextmanager
 def started(project: Project, *argv: str | Path, **env: str) -> Iterator[subprocess.Popen[str]]:
     """A command in a process group of its own, its output as text in a pipe."""
+    # One that is started with SIGINT ignored, as by `pytest &` in a script, would go on ignoring it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         [str(word) for word in argv],
         cwd=project.path,
@@ -290,6 +291,7 @@ def started(project: Project, *argv: str | Path, **env: str) -> Iterator[subproc
         text=True,
         start_new_session=True,
     )
+    signal.signal(signal.SIGINT, before)
     with process:
         try:
             yield process
