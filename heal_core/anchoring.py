@@ -10,13 +10,12 @@ from __future__ import annotations
 import ast
 import difflib
 import re
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from heal_core.alignment import opcodes
 from heal_core.patch import Rewrite
-from heal_core.source import Source, split_lines
+from heal_core.source import Source, split_lines, syntax_tree
 
 MAX_REASON_LINE = 500  # characters of a line that may stand for code left out
 _MAX_PLACES = 200  # where a SEARCH may stand, before a line hint is of no use
@@ -329,7 +328,7 @@ def redefined(lines: list[Line], text: str, path: str) -> list[Line] | None:
     None when the text holds anything but definitions.
     """
     written = _dedented(text.split("\n")[:-1])
-    new = _parsed(written)
+    new = syntax_tree("\n".join(written))
     if new is None or not new.body or not all(isinstance(node, _Def) for node in new.body):
         return None
     names = [node.name for node in new.body if isinstance(node, _Def)]
@@ -342,7 +341,7 @@ def redefined(lines: list[Line], text: str, path: str) -> list[Line] | None:
 
 
 def _definition_replaced(lines: list[Line], node: _AnyDef, written: list[str], path: str) -> list[Line]:
-    tree = _parsed([line.text for line in lines])
+    tree = syntax_tree("\n".join(line.text for line in lines))
     found = [old for old in ast.walk(tree) if isinstance(old, _Def) and old.name == node.name] if tree else []
     where = f"The code fence for {path}"
     if len(found) != 1:
@@ -365,12 +364,3 @@ def _extent(node: _AnyDef) -> tuple[int, int]:
 def _dedented(lines: list[str]) -> list[str]:
     margin = min((len(_indent(line)) for line in lines if line.strip()), default=0)
     return [line[margin:] for line in lines]
-
-
-def _parsed(lines: Sequence[str]) -> ast.Module | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an invalid escape in the user's source is not ours to report
-            return ast.parse("\n".join(lines) + "\n")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None

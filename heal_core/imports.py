@@ -7,10 +7,11 @@ import io
 import re
 import tokenize
 import unicodedata
-import warnings
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
+
+from heal_core.source import syntax_tree
 
 LOADERS = frozenset({"import_module", "__import__", "importorskip", "run_module"})
 NAME_LISTS = ("__all__", "pytest_plugins")
@@ -44,7 +45,7 @@ def imports_of(source: bytes) -> tuple[Import, ...]:
     """Every import in `source`, those in `if TYPE_CHECKING:` left out; where it does not parse, by its import lines."""
     text = _text(source)
     literals = (Import(name, how="literal") for name in DOTTED_STRING.findall(text))
-    tree = _parse(source)
+    tree = syntax_tree(source)
     if tree is None:
         return (*_scanned(text), *literals)
     statements = list(_statements(tree))
@@ -70,15 +71,6 @@ def words_of(source: bytes) -> list[bytes]:
     """The words of the source, in UTF-8; every identifier is one, and every identifier within a literal."""
     plain = source if source.isascii() else _text(source).encode("utf-8", "replace")
     return plain.translate(WORD_BYTES).split()
-
-
-def _parse(source: bytes) -> ast.Module | None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an invalid escape in the user's source is not ours to report
-        try:
-            return ast.parse(source)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return None
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.AST]:

@@ -16,7 +16,7 @@ from heal_core.edits import GRAMMAR
 from heal_core.failure import Failure, Frame, Raised
 from heal_core.localize import Case, Suspect
 from heal_core.redact import Redactor
-from heal_core.source import Source
+from heal_core.source import Source, syntax_tree
 
 LETTERS_PER_TOKEN = 4
 WHOLE_FILE = 4_000  # letters up to which a file of the change is shown whole
@@ -269,7 +269,7 @@ def _reasons(suspects: Sequence[Suspect], cleaner: Cleaner) -> list[str]:
 def _around(source: Source, suspects: Sequence[Suspect], room: int) -> set[int]:
     """The lines to show of a long file: its imports, and the function or class that encloses each suspect."""
     lines = source.lines
-    tree = _parsed(source)
+    tree = syntax_tree(source.text)
     wanted = _import_lines(tree) if tree else set()
     for suspect in suspects:
         spans = _enclosing(tree, suspect.lineno) if tree else []
@@ -288,13 +288,6 @@ def _around(source: Source, suspects: Sequence[Suspect], room: int) -> set[int]:
 
 def _size(lines: Sequence[str], numbers: Iterable[int]) -> int:
     return sum(len(lines[number - 1]) + 9 for number in numbers if 0 < number <= len(lines))
-
-
-def _parsed(source: Source) -> ast.Module | None:
-    try:
-        return ast.parse(source.text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
 
 
 def _import_lines(tree: ast.Module) -> set[int]:
@@ -327,7 +320,7 @@ def _enclosing(tree: ast.Module, lineno: int) -> list[range]:
 
 def _test_source(source: Source, nodeids: Iterable[str], room: int) -> str:
     """A test file: whole when small, else its imports, the failing functions and what they use of the same file."""
-    tree = _parsed(source)
+    tree = syntax_tree(source.text)
     if len(source.text) <= WHOLE_TEST or tree is None:
         return f"{source.path}\n{_cut(_numbered(source), max(room, WHOLE_TEST))}"
     names = {

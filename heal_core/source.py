@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import tokenize
+import warnings
 from dataclasses import dataclass
+
+# All that CPython's tokenizer and parser are known to raise on text that is no program (SystemError: 3.12 and 3.13).
+UNREADABLE = (SyntaxError, ValueError, tokenize.TokenError, RecursionError, MemoryError, OverflowError, SystemError)
 
 LINE_END = re.compile(r"(?<=\n)|(?<=\r)(?!\n)")
 
@@ -17,6 +22,16 @@ def split_lines(text: str) -> list[str]:
     Python's own tokenizer counts them.
     """
     return [line for line in LINE_END.split(text) if line]
+
+
+def syntax_tree(code: str | bytes) -> ast.Module | None:
+    """The syntax tree of `code`, or None where the running Python reads no program in it."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an invalid escape in the user's source is not ours to report
+            return ast.parse(code)
+    except UNREADABLE:
+        return None
 
 
 @dataclass(frozen=True, slots=True)

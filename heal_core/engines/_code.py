@@ -13,10 +13,8 @@ from itertools import accumulate
 
 from heal_core.failure import Raised
 from heal_core.localize import Case
-from heal_core.source import Source, split_lines
+from heal_core.source import UNREADABLE, Source, split_lines, syntax_tree
 
-# All that CPython's tokenizer and parser are known to raise on text that is no program (SystemError: 3.12 and 3.13).
-UNREADABLE = (SyntaxError, ValueError, tokenize.TokenError, RecursionError, MemoryError, OverflowError, SystemError)
 BRACES = re.compile(r"\{[^{}]*\}")
 WORD = re.compile(r"[^\W\d]\w*")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -97,12 +95,7 @@ def plain(text: str) -> str:
 @lru_cache(maxsize=64)
 def tree(text: str) -> ast.Module | None:
     """The syntax tree, or None where there is none; shared between callers, who only read it."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(plain(text))
-    except UNREADABLE:
-        return None
+    return syntax_tree(plain(text))
 
 
 @lru_cache(maxsize=64)
