@@ -388,9 +388,7 @@ BROAD: dict[str, Callable[[Machine], object]] = {
         f"home = {m.home}/bin\n"
     ),
     "an environment that is the home": lambda m: m.environment(m.home),
-    "a link to the home": lambda m: (
-        _link(m.home / "bin" / "python", m.pattern) and (m.home / "self").symlink_to(m.home)
-    ),
+    "a link to the home": lambda m: _link_home(m, _link(m.home / "bin" / "python", m.pattern)),
     "a base at the root": lambda m: (m.environment(m.repository / ".venv") / "pyvenv.cfg").write_text("home = /bin\n"),
 }
 
@@ -399,6 +397,11 @@ def _link(program: Path, pattern: Path) -> Path:
     program.parent.mkdir(parents=True, exist_ok=True)
     program.symlink_to(os.path.realpath(pattern / "bin" / "python"))
     return program
+
+
+def _link_home(machine: Machine, program: Path) -> None:
+    assert program.exists()
+    (machine.home / "self").symlink_to(machine.home)
 
 
 @pytest.mark.parametrize("make", BROAD.values(), ids=BROAD)
