@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from heal_core.patch import Patch, Rewrite
+from heal_core.source import UNREADABLE
 
 MAX_FILES = 3
 GROWTH = 2, 10_000  # a file may become so many times longer, plus so many bytes
@@ -199,7 +200,7 @@ def _compile(data: bytes) -> ast.Module | _Fault:
             return ast.parse(data)
     except SyntaxError as error:
         return _Fault(str(error.msg), error.lineno or 0, (error.text or "").strip())
-    except (ValueError, RecursionError, MemoryError, OverflowError) as error:
+    except UNREADABLE as error:
         return _Fault(str(error) or type(error).__name__, 0, "")
 
 

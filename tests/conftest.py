@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from projects import Project, run
 
 CHECKOUT = Path(__file__).parent.parent
@@ -28,6 +29,10 @@ LEFT_OUT = (
     "XDG_",
     "PYTHONPATH",
 )
+
+# What else the machine does meanwhile is no property of the code.
+settings.register_profile("selfheal", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("selfheal")
 
 
 @pytest.fixture(autouse=True)
