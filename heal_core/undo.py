@@ -107,8 +107,10 @@ def _is_staged(snapshot: Snapshot, content: recovery.Content) -> bool:
 
 def _staged_anew(snapshot: Snapshot, content: recovery.Content) -> bool:
     """Whether the user staged something over the fix; an index that went with its commit holds what HEAD holds."""
-    head = snapshot.read(content.path, snapshot.change.head) if snapshot.change.head else None
-    return snapshot.read(content.path) not in (None, content.staged_before, content.staged_after, head)
+    staged, head = snapshot.read(content.path), snapshot.change.head
+    if staged in (None, content.staged_before, content.staged_after):
+        return False
+    return head is None or staged != snapshot.read(content.path, head)
 
 
 def _back(content: recovery.Content) -> Rewrite:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -84,15 +85,13 @@ def lay(project: Project, files: Mapping[str, State]) -> None:
             history += b"M 100644 inline %s\ndata %d\n%s\n" % (path.encode(), len(state[number]), state[number])
     command = ["git", "fast-import", "--quiet", "--force"]
     subprocess.run(command, cwd=project.path, input=history, capture_output=True, check=True)
-    project.git("read-tree", "staged")
+    project.git("read-tree", "--reset", "-u", "staged")
     for path, (_, staged, _, lying) in {**files, **other}.items():
-        project.write({path: staged})
         if lying is None:
             (project.path / path).unlink()
         elif lying != staged:
             project.write({path: lying})
     project.write({"notes.txt": "untracked\n"})
-    project.run("git", "update-index", "--refresh")
 
 
 def bytes_of(project: Project) -> dict[str, tuple[bytes, int, int]]:
@@ -162,8 +161,9 @@ def assert_placed(
 ) -> None:
     """The index holds the fix, the working tree the merge, and no other file was so much as touched."""
     after = bytes_of(project)
+    index = project.index()
     for path, data in fixed.items():
-        assert blob(project, f":{path}") == data
+        assert index[path].split()[1] == hashlib.sha1(b"blob %d\0%s" % (len(data), data)).hexdigest()
     for path, data in wanted.items():
         assert (project.path / path).exists() == (data is not None)
         assert data is None or (project.path / path).read_bytes() == data
@@ -171,7 +171,7 @@ def assert_placed(
     assert {path: state for path, state in after.items() if path not in ours} == {
         path: state for path, state in before.items() if path not in ours
     }
-    assert {path: entry for path, entry in project.index().items() if path not in fixed} == {
+    assert {path: entry for path, entry in index.items() if path not in fixed} == {
         path: entry for path, entry in entries.items() if path not in fixed
     }
 
