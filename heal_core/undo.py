@@ -97,6 +97,8 @@ def _worktree(snapshot: Snapshot, content: recovery.Content) -> tuple[bytes | No
     if now == after:
         return before, ""
     back = merged(snapshot, now, after, before)
+    if back == now:  # the heal never came to write it, or it was taken out by hand
+        return None, ""
     return back, "" if back is not None else f"{content.path} was edited over the fix; it is left as it is."
 
 
