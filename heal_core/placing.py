@@ -154,8 +154,8 @@ def foresee(snapshot: Snapshot, suspects: Sequence[tuple[str, int]], environ: Ma
         return
     for path in dict.fromkeys(path for path, _ in suspects):
         blob = next(file.blob for file in snapshot.change.files if file.path == path)
-        now = snapshot.git.run("cat-file", "--filters", f"--path={path}", blob)
-        if not _holds(snapshot.repo.toplevel / path, now):
+        checked_out = snapshot.git.run("cat-file", "--filters", f"--path={path}", blob)
+        if not any(_holds(snapshot.repo.toplevel / path, data) for data in (checked_out, snapshot.read(path))):
             raise NotPlaced(f"another hook changed {path} without staging it, so this commit will be stopped.")
     unstaged = needed_lines(stash.read_bytes().decode("utf-8", "surrogateescape"))
     near = [path for path, lineno in suspects if lineno in unstaged.get(path, ())]
@@ -221,12 +221,19 @@ def _planned(snapshot: Snapshot, rewrite: Rewrite, framework: bool) -> Worktree 
         raise NotPlaced(f"{rewrite.path} is not a regular file in the working tree.")
     now = path.read_bytes()
     base, fixed = (_as_checked_out(snapshot, rewrite.path, data) for data in (rewrite.before, rewrite.after))
+    if _keeps_lf(base, rewrite.before, now):
+        base, fixed = rewrite.before, rewrite.after
     if now != base and framework and snapshot.repo.in_commit:
         raise NotPlaced(f"{rewrite.path} was changed while the hooks ran, for which the framework stops the commit.")
     then = fixed if now == base else merged(snapshot, now, base, fixed)
     if then is None:
         raise NotPlaced(f"the fix overlaps your unstaged lines in {rewrite.path}.")
     return Worktree(path, now, then, stat.S_IMODE(there.st_mode))
+
+
+def _keeps_lf(checked_out: bytes, stored: bytes, now: bytes) -> bool:
+    """Whether the user's file has the line ends that are stored, though git would check it out with CRLF."""
+    return b"\r" in checked_out and b"\r" not in now and checked_out.replace(b"\r\n", b"\n") == stored
 
 
 def _check_unmarked(snapshot: Snapshot, patch: Patch) -> None:
