@@ -13,8 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from frameworks import Frameworks, made_once, make
 from hypothesis import HealthCheck, settings
 from projects import Project, run
+from scenes import NOTES, Scene
 
 CHECKOUT = Path(__file__).parent.parent
 LEFT_OUT = (
@@ -64,14 +66,38 @@ def checkout_untouched() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def project_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The python of a virtual environment with pytest, as a project has one, made with the real pip."""
-    environment = tmp_path_factory.mktemp("environment") / "venv"
-    subprocess.run([sys.executable, "-m", "venv", environment], check=True)
-    pip = [environment / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    subprocess.run([*pip, "pytest"], check=True)
-    return environment / "bin" / "python"
+
+    def make_environment(folder: Path) -> None:
+        subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
+        pip = [folder / "venv" / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+        subprocess.run([*pip, "pytest"], check=True)
+
+    return made_once(tmp_path_factory, "environment", make_environment) / "venv" / "bin" / "python"
 
 
 @pytest.fixture
 def project(tmp_path: Path, project_python: Path) -> Project:
     """An empty repository whose tests run with `project_python`."""
     return Project.create(tmp_path / "project", project_python)
+
+
+@pytest.fixture(scope="session")
+def frameworks(tmp_path_factory: pytest.TempPathFactory) -> Frameworks:
+    """This checkout as pre-commit and prek install it from a `repo:` entry."""
+    folder = made_once(tmp_path_factory, "frameworks", make)
+    return Frameworks(folder / "pre-commit-selfheal", folder)
+
+
+@pytest.fixture
+def scene(request: pytest.FixtureRequest, project: Project, frameworks: Frameworks) -> Iterator[Scene]:
+    """A repository with the kind of hook that the parameter tells; at the end nothing may lie about in it."""
+    made = Scene.create(project, request.param, frameworks)
+    notes = made.project.path / "notes.txt"
+    state = notes.stat()
+    yield made
+    assert made.left() == []
+    assert (notes.read_text(), notes.stat().st_mtime_ns, notes.stat().st_ino) == (
+        NOTES,
+        state.st_mtime_ns,
+        state.st_ino,
+    )

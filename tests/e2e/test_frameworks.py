@@ -2,54 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
-from pathlib import Path
-
 import pytest
-from projects import AREA_BUG, AREA_FILES, AREA_FIXED, AREA_REPLY, TOTAL_BUG, TOTAL_FILES, TOTAL_FIXED, Project, run
+from frameworks import FRAMEWORKS, Frameworks, program
+from projects import AREA_BUG, AREA_FILES, AREA_FIXED, AREA_REPLY, TOTAL_BUG, TOTAL_FILES, TOTAL_FIXED, Project
 from scripted_server import reply, serving
 
-CHECKOUT = Path(__file__).parent.parent.parent
 LLM = {".selfheal.yaml": "llm: {model: scripted}\n"}
 KEY = "key-of-the-test"
-
-
-@pytest.fixture(scope="session")
-def hook_repository(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The checkout as it stands now as a repository of its own, and the `rev` to name in a configuration."""
-    folder = tmp_path_factory.mktemp("hook") / "pre-commit-selfheal"
-    names = run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], CHECKOUT).stdout
-    for name in filter(None, names.split("\0")):
-        if (CHECKOUT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(CHECKOUT / name, folder / name)
-    identity = {f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    for command in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "Release"], ["tag", "v1.0.0"]):
-        assert run(["git", *command], folder, identity).returncode == 0
-    return folder, "v1.0.0"
-
-
-@pytest.fixture(scope="session")
-def framework_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the frameworks keep the environments that they make, once for all tests."""
-    return tmp_path_factory.mktemp("frameworks")
 
 
 class Hooked:
     """A project whose commits run the hook through a framework."""
 
-    def __init__(self, project: Project, framework: str, home: Path, hook: tuple[Path, str]) -> None:
-        self.project = project
-        self.program = shutil.which(framework, path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-        assert self.program, f"{framework} is not installed"
-        self.env = {"PRE_COMMIT_HOME": str(home / "pre-commit"), "PREK_HOME": str(home / "prek")}
-        self.config = {
-            ".pre-commit-config.yaml": (
-                f"repos:\n  - repo: {hook[0]}\n    rev: {hook[1]}\n    hooks:\n      - id: selfheal\n"
-            )
-        }
+    def __init__(self, project: Project, framework: str, frameworks: Frameworks) -> None:
+        self.project, self.env, self.config = project, frameworks.env, frameworks.config()
+        self.program = program(framework)
         assert project.run(self.program, "install", env=self.env).returncode == 0
 
     def commit(self, url: str = "") -> tuple[int, str]:
@@ -59,11 +26,9 @@ class Hooked:
         return done.returncode, done.stdout
 
 
-@pytest.fixture(params=["pre-commit", "prek"])
-def hooked(
-    request: pytest.FixtureRequest, project: Project, framework_home: Path, hook_repository: tuple[Path, str]
-) -> Hooked:
-    return Hooked(project, request.param, framework_home, hook_repository)
+@pytest.fixture(params=FRAMEWORKS)
+def hooked(request: pytest.FixtureRequest, project: Project, frameworks: Frameworks) -> Hooked:
+    return Hooked(project, request.param, frameworks)
 
 
 def test_the_server_heals_the_commit(hooked: Hooked) -> None:
