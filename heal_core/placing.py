@@ -154,8 +154,9 @@ def foresee(snapshot: Snapshot, suspects: Sequence[tuple[str, int]], environ: Ma
         return
     for path in dict.fromkeys(path for path, _ in suspects):
         blob = next(file.blob for file in snapshot.change.files if file.path == path)
+        stored = snapshot.git.run("cat-file", "blob", blob)
         checked_out = snapshot.git.run("cat-file", "--filters", f"--path={path}", blob)
-        if not any(_holds(snapshot.repo.toplevel / path, data) for data in (checked_out, snapshot.read(path))):
+        if not any(_holds(snapshot.repo.toplevel / path, data) for data in (stored, checked_out)):
             raise NotPlaced(f"another hook changed {path} without staging it, so this commit will be stopped.")
     unstaged = needed_lines(stash.read_bytes().decode("utf-8", "surrogateescape"))
     near = [path for path, lineno in suspects if lineno in unstaged.get(path, ())]
