@@ -96,7 +96,9 @@ def lay(project: Project, files: Mapping[str, State]) -> None:
 
 def bytes_of(project: Project) -> dict[str, tuple[bytes, int, int]]:
     """Every file of the working tree, and the index: its bytes, its inode, its time of change."""
-    found = [path for path in project.path.rglob("*") if ".git" not in path.parts and path.is_file()]
+    # Not by rglob, which would walk the object folder too, that grows with each example.
+    top = [path for path in project.path.iterdir() if path.name != ".git"]
+    found = [file for path in top for file in (path, *path.rglob("*")) if file.is_file()]
     return {
         str(path): (path.read_bytes(), path.stat().st_ino, path.stat().st_mtime_ns)
         for path in [*found, project.path / ".git" / "index"]
